@@ -144,6 +144,20 @@ def test_a_layer_is_never_changed_and_of_one_caller():
         assert len(layers(daemon)) == 3
 
 
+def test_a_bound_of_sandboxes_is_one_of_layers():
+    """No caller can remove a layer, and each may take as much room as a saved sandbox."""
+    index, options = start()
+    with Daemon("--max-saved", "2", *options) as daemon, daemon.frames() as frames:
+        for i in range(4):
+            frames.call("sandbox.create", sandbox="a", packages=PIP, env={"NUMBER": str(i)})
+            assert run(frames, "a", SHOW)["stdout"] == "1\n"
+            frames.call("sandbox.delete", sandbox="a")
+            assert len(layers(daemon)) == min(i + 1, 2), layers(daemon)
+        count = len(index.paths)
+        frames.call("sandbox.create", sandbox="a", packages=PIP, env={"NUMBER": "3"})  # the twin: the latest is there
+        assert len(index.paths) == count
+
+
 def test_the_command_line():
     _index, options = start()
     with Daemon(*options) as daemon:

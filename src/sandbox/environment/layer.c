@@ -44,17 +44,16 @@ int sandbox_layer_exists(const struct sandboxes *all, int64_t principal, const c
         return 0;
 }
 
-/* Remove the oldest one beyond the maximum. Sandboxes that began with it keep theirs. */
-static void make_room(int layers_fd)
+/* Returns the number of layers. ret: the name of the oldest one. */
+static unsigned find_oldest(int layers_fd, char ret[256])
 {
         int fd = openat(layers_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-        char oldest[256] = "";
         time_t oldest_s = 0;
         unsigned count = 0;
 
         if (!dir)
-                return;
+                return 0;
         for (const struct dirent *entry; (entry = readdir(dir));) {
                 struct stat st;
 
@@ -63,11 +62,22 @@ static void make_room(int layers_fd)
                 if (count++ > 0 && st.st_mtim.tv_sec >= oldest_s)
                         continue;
                 oldest_s = st.st_mtim.tv_sec;
-                snprintf(oldest, sizeof(oldest), "%s", entry->d_name);
+                snprintf(ret, 256, "%s", entry->d_name);
         }
         closedir(dir);
-        if (count >= LAYERS_MAX)
-                unlinkat(layers_fd, oldest, 0);
+        return count;
+}
+
+/* Remove the oldest ones beyond the maximum. The operator's bound of saved sandboxes is one of layers, too: each may
+ * take as much room. Sandboxes that began with one keep theirs. */
+static void make_room(const struct sandboxes *all, int layers_fd)
+{
+        unsigned saved_max = all->options.saved_max,
+                 most = saved_max && saved_max < LAYERS_MAX ? saved_max : LAYERS_MAX;
+        char oldest[256];
+
+        while (find_oldest(layers_fd, oldest) >= most && unlinkat(layers_fd, oldest, 0) == 0)
+                ;
 }
 
 int sandbox_layer_keep(const struct sandbox *s, const char *key, struct cloche_err *e)
@@ -76,7 +86,7 @@ int sandbox_layer_keep(const struct sandbox *s, const char *key, struct cloche_e
         _cleanup_fd_ int dir_fd = layers_fd < 0 ? -EBADF : sandbox_store_open(s, 0);
 
         if (dir_fd >= 0)
-                make_room(layers_fd);
+                make_room(s->all, layers_fd);
         if (dir_fd < 0 || renameat(dir_fd, SANDBOX_STORE_FILES, layers_fd, key) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE,
                               layers_fd < 0 ? -layers_fd
