@@ -2,6 +2,7 @@
 import os
 import signal
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.environ["CLOCHE_SOURCE"], "tests", "daemon"))
@@ -156,6 +157,18 @@ def test_a_bound_of_sandboxes_is_one_of_layers():
         count = len(index.paths)
         frames.call("sandbox.create", sandbox="a", packages=PIP, env={"NUMBER": "3"})  # the twin: the latest is there
         assert len(index.paths) == count
+
+
+def test_a_name_like_ours_is_not_ours():
+    """A daemon removes the sandboxes in which it installed, and no other."""
+    index, options = start()
+    with tempfile.TemporaryDirectory() as state:
+        os.chmod(state, 0o711)
+        for kept in ("", "kept\n"):
+            with Daemon("--state-dir", state + "/s", *options) as daemon, daemon.frames() as frames:
+                for name in ("packages--mine", "packages--" + "0" * 39):
+                    answer = run(frames, name, "cat kept; echo kept > kept")
+                    assert answer["stdout"] == kept, (name, answer)
 
 
 def test_the_command_line():

@@ -443,13 +443,21 @@ int sandbox_packages_find(struct sandbox_request *request, const struct image *i
         return r;
 }
 
+static int is_ours(const char *name)
+{
+        size_t prefix = strlen(NAME_PREFIX);
+
+        return strncmp(name, NAME_PREFIX, prefix) == 0 && strlen(name) == prefix + NAME_DIGITS &&
+               strspn(name + prefix, "0123456789abcdef") == NAME_DIGITS;
+}
+
 void sandbox_packages_tidy(struct sandboxes *all)
 {
         struct sandbox *s, *next;
 
         for (s = TAILQ_FIRST(&all->list); s; s = next) {
                 next = TAILQ_NEXT(s, link);
-                if (strncmp(s->name, NAME_PREFIX, strlen(NAME_PREFIX)) == 0 && !s->is_deleted)
+                if (is_ours(s->name) && !s->is_deleted)
                         sandbox_delete(s);
         }
 }
