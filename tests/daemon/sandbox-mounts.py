@@ -283,6 +283,20 @@ def name_of(pid):
         return None
 
 
+def test_files_in_the_place_of_a_mount_do_not_keep_the_others_from_coming_back():
+    """A program may rename the directories above a mount; its files in their place are saved."""
+    with Host() as host, host.daemon() as daemon, daemon.frames() as frames:
+        for number, there in enumerate(("ln -s /tmp /workspace/m", "echo x > /workspace/m; ln /workspace/m kept/link", "mkdir /workspace/m; echo x > /workspace/m/a; ln /workspace/m/a kept/link", "mkdir /workspace/m; ln -s / /workspace/m/a", "mkdir -p /workspace/m/a/new/deep; echo x > /workspace/m/a/new/deep/x; ln /workspace/m/a/new/deep/x kept/link",
+                                        "mkdir -p /workspace/m/a; echo x > /workspace/m/a/f; chmod 700 /workspace/m/a", "mkdir -p /workspace/m/one; echo x > /workspace/m/one/x", "mkdir /workspace/m; echo x > /workspace/m/one; ln /workspace/m/one kept/link; echo x > /workspace/m/other", "mkfifo /workspace/m", "true")):
+            name = f"s{number}"
+            frames.call("sandbox.create", sandbox=name, mount={"dirs": {"/workspace/m/a": host.at("a"), "/workspace/m/one": {"path": host.at("b/f"), "kind": "file"}}})
+            equal(shell(frames, "mkdir kept; mv /workspace/m /workspace/moved; " + there, sandbox=name), "")
+            frames.call("sandbox.stop", sandbox=name)
+            equal((there, shell(frames, "echo mine > kept/mine; cat kept/mine /workspace/m/one /workspace/m/a/f; ls /workspace/m/a /workspace/moved", sandbox=name)), (there, "mine\nb/fa/f/workspace/m/a:\nbelow\nf\nkey.pem\n\n/workspace/moved:\n"))
+            frames.call("sandbox.delete", sandbox=name)
+        equal((sorted(os.listdir(host.at("a"))), host.read("a/f"), host.read("b/f")), (["below", "f", "key.pem"], "a/f", "b/f"))
+
+
 def test_a_killed_server_is_an_error_and_the_next_start_mounts_anew():
     with Host() as host, host.daemon() as daemon, daemon.frames() as frames:
         frames.call("sandbox.create", sandbox="s", mount={"dirs": {"/mnt/a": {"path": host.at("a"), "permissions": WRITES}, "/mnt/b": host.at("b")}})

@@ -27,6 +27,7 @@ struct unpack {
         size_t later_count, later_room;
         uint64_t files, bytes;
         int is_restored; /* into directories, some of which belong to other users */
+        dev_t device;    /* of a new root, if a whole one is restored; else 0 */
 };
 
 /* Drops set-user-id and set-group-id. A file without a mode, as in some zip archives, gets a default. */
@@ -79,7 +80,33 @@ static int make_below(int top_fd, const char *path)
         return unpack_open_below(top_fd, path);
 }
 
-/* Set u->dir_fd to the member's directory and *ret_name to its name there. */
+/* Programs of the saved sandbox may have renamed the directories above a mount, and put something else in its
+ * place. That is passed over: the new root has the mount there, and the other files must come back. */
+static int leads_into_mount(const struct unpack *u, const char *path)
+{
+        char part[MEMBER_PATH_MAX + 1];
+        _cleanup_fd_ int fd = -EBADF;
+        struct stat status;
+
+        strcpy(part, path);
+        while ((fd = unpack_open_below(u->top_fd, part)) == -ENOENT && *part) {
+                char *slash = strrchr(part, '/');
+
+                *(slash ? slash : part) = '\0';
+        }
+        return fd == -ENOTDIR || (fd >= 0 && fstat(fd, &status) == 0 && status.st_dev != u->device);
+}
+
+/* True for a mount, and for a directory above one: all others of a new root are removed before (clear_root). */
+static int is_mount(const struct unpack *u, int dir_fd, const char *name)
+{
+        struct stat status;
+
+        return fstatat(dir_fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+               (S_ISDIR(status.st_mode) || status.st_dev != u->device);
+}
+
+/* Set u->dir_fd to the member's directory and *ret_name to its name there. 1: the member is passed over. */
 static int go_to(struct unpack *u, const struct member *m, const char **ret_name, struct cloche_err *e)
 {
         const char *name = path_name(m->path);
@@ -91,6 +118,8 @@ static int go_to(struct unpack *u, const struct member *m, const char **ret_name
         fd_close(&u->dir_fd);
         memcpy(u->dir_path, m->path, size);
         u->dir_path[size] = '\0';
+        if (u->device && leads_into_mount(u, u->dir_path))
+                return 1;
         u->dir_fd = make_below(u->top_fd, u->dir_path);
         return u->dir_fd < 0 ? files_os(e, -u->dir_fd, "unpack %s", m->path) : 0;
 }
@@ -174,14 +203,18 @@ static int write_hard_link(struct unpack *u, const struct member *m, const char 
         _cleanup_text_ char *parent = NULL;
         _cleanup_fd_ int parent_fd = -EBADF;
         const char *target = path_name(m->link);
+        int code;
 
         parent = strndup(m->link, target > m->link ? (size_t)(target - m->link) - 1 : 0);
         if (!parent)
                 return request_no_memory(e);
         parent_fd = unpack_open_below(u->top_fd, parent);
-        if (parent_fd < 0 || linkat(parent_fd, target, u->dir_fd, name, 0) < 0)
-                return files_os(e, parent_fd < 0 ? -parent_fd : errno, "link %s to %s", m->path, m->link);
-        return 0;
+        if (parent_fd >= 0 && linkat(parent_fd, target, u->dir_fd, name, 0) == 0)
+                return 0;
+        code = parent_fd < 0 ? -parent_fd : errno;
+        if (u->device && (leads_into_mount(u, parent) || is_mount(u, parent_fd, target)))
+                return 0;
+        return files_os(e, code, "link %s to %s", m->path, m->link);
 }
 
 static int remove_directory(void *data, enum walk_event event, const struct walk_entry *entry, struct cloche_err *e)
@@ -215,7 +248,7 @@ static int remove_fresh(int dir_fd, const char *name, const struct stat *status,
 /* Remove the entries that each new sandbox has in its root and that are not mounts: the archive of a
  * whole root has those that the saved one still had. Otherwise a removed one would come back, and take
  * an inode that the saved files need. */
-static int clear_root(const struct unpack *u, struct cloche_err *e)
+static int clear_root(struct unpack *u, struct cloche_err *e)
 {
         int fd = openat(u->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
         DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -223,6 +256,8 @@ static int clear_root(const struct unpack *u, struct cloche_err *e)
 
         if (!dir || fstat(fd, &root) < 0)
                 r = files_os(e, errno, "list the new root");
+        else
+                u->device = root.st_dev;
         for (struct dirent *entry; r == 0 && (entry = readdir(dir)) != NULL;) {
                 if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
                     fstatat(fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0)
@@ -244,18 +279,23 @@ static int write_directory(struct unpack *u, const struct member *m, const char 
         if (mkdirat(u->dir_fd, name, 0700) < 0) {
                 if (errno != EEXIST)
                         return files_os(e, errno, "make the directory %s", m->path);
+                if (u->device && leads_into_mount(u, m->path))
+                        return 0;
                 if (fstatat(u->dir_fd, name, &status, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(status.st_mode))
                         return files_os(e, ENOTDIR, "make the directory %s", m->path);
         }
         return remember(u, m, e);
 }
 
-/* Remove an existing entry first, so that nothing is written through a link. */
+/* Remove an existing entry first, so that nothing is written through a link. 1: the member is passed over. */
 static int clear(const struct unpack *u, const struct member *m, const char *name, struct cloche_err *e)
 {
+        int code;
+
         if (m->kind == MEMBER_DIRECTORY || unlinkat(u->dir_fd, name, 0) == 0 || errno == ENOENT)
                 return 0;
-        return files_os(e, errno, "replace %s", m->path);
+        code = errno;
+        return u->device && is_mount(u, u->dir_fd, name) ? 1 : files_os(e, code, "replace %s", m->path);
 }
 
 static int is_link_to_itself(const struct member *m)
@@ -273,8 +313,8 @@ static int write_member(struct unpack *u, struct archive *archive, const struct 
         r = go_to(u, m, &name, e);
         if (r == 0)
                 r = clear(u, m, name, e);
-        if (r < 0)
-                return r;
+        if (r != 0)
+                return r < 0 ? r : 0;
         u->files += m->kind != MEMBER_DIRECTORY;
         switch (m->kind) {
         case MEMBER_FILE:
