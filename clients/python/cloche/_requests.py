@@ -291,7 +291,7 @@ def call(language: str, code: Code, function: str | None = None, args: Sequence[
 
     function    its name; by default the one public function of the code, else the code is the body
     globals     the host's globals in the code: name to function (sync or async), constant, or mapping of these
-    image       the root file system: an image of the daemon's store, as sha256-DIGITS; by default the daemon's own
+    image       the root file system: an image of the daemon's store, by its name or as sha256-DIGITS; by default the daemon's own
     network     permitted connections; by default none. Such a call is started cold
     collect     paths to read back after the end: `result.collected`
     references  True: preserve shared and cyclic containers; by default shared ones are copied, cyclic ones refused

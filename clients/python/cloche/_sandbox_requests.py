@@ -160,7 +160,7 @@ def sandbox(name: str | None = None, *, limits: Limits | Mapping[str, int] | Non
     env      added to the environment of everything started in it
     network  permitted connections; None: none
     idle_ms  it is saved and stopped after so long without a request or a running process; None: 1,200,000, 0: never
-    image    the root file system: an image of the daemon's store, as sha256-DIGITS; None: the daemon's own
+    image    the root file system: an image of the daemon's store, by its name or as sha256-DIGITS; None: the daemon's own
     mount    directories and files of the host under rules; what is written there stays in the sandbox until it stops (no sync)
     packages  that it begins with, installed once and then shared: {"pip": ["requests"], "npm": [...], "gem": [...]}
     """

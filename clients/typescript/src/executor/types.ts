@@ -164,7 +164,7 @@ export interface FunctionCallRequest {
   limits?: Limits
   /** Permitted connections: `{allow: ['example.org:443']}`; absent: the executor's, else none. */
   network?: NetworkPolicy
-  /** The root file system: an image of the daemon's store, as sha256-DIGITS; absent: the executor's, else the daemon's own. */
+  /** The root file system: an image of the daemon's store, by its name or as sha256-DIGITS; absent: the executor's, else the daemon's own. */
   image?: string
   /** Compiled languages: the standard, the compiler's flags, further source files. */
   build?: { standard?: string, flags?: string[], sources?: Record<string, string> }

@@ -304,7 +304,7 @@ export interface SandboxOptions extends ClientOptions {
   memoryBudgetMb?: number
   /** Another cloched. */
   binaryPath?: string
-  /** The image with the Node of all runs, of the daemon's store, as sha256-DIGITS; by default the daemon's own. */
+  /** The image with the Node of all runs, of the daemon's store, by its name or as sha256-DIGITS; by default the daemon's own. */
   image?: string
 }
 
