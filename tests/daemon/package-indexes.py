@@ -83,6 +83,11 @@ def test_several_indexes_and_a_proxy():
         box.exec("pip download --no-cache-dir --retries 0 --index-url $PIP_INDEX_URL hellopy", code=1)
         shown = box.exec("cat $GEMRC; gem fetch hellorb 2>&1; true")
         assert {"CONNECT one.example.org:443", "CONNECT gems.example.org:443"} <= set(proxy.paths), (proxy.paths, shown)
+        # A preset that is denied closes its own hosts, also through the proxy, and not those of another preset.
+        seen = len(proxy.paths)
+        other = Box(frames, "other", network={"allow": ["python", "ruby"], "deny": ["ruby"]})
+        other.exec("pip download --no-cache-dir --retries 0 --index-url $PIP_INDEX_URL hellopy; gem fetch hellorb; true")
+        assert "CONNECT one.example.org:443" in proxy.paths[seen:] and "CONNECT gems.example.org:443" not in proxy.paths[seen:], proxy.paths
         assert "proxy" not in box.exec("env | grep -v PIP_ | grep -v NPM_ | tr A-Z a-z")  # other programs connect as before
 
 

@@ -83,6 +83,7 @@ int network_names_add_url(json_t *rules, const char *url)
 {
         size_t size, host, digits;
         const char *at = network_names_authority(url, &size);
+        const char *port = scheme_size(url) == 8 ? "443" : "80";
         char rule[RULE_BYTES];
 
         if (!at || size > HOST_NAME_MAX_BYTES + sizeof(":65535") - 1)
@@ -92,11 +93,10 @@ int network_names_add_url(json_t *rules, const char *url)
         if (!is_host(at, host) ||
             (host < size && (digits == 0 || digits > 5 || strspn(at + host + 1, "0123456789") < digits)))
                 return -1;
-        snprintf(rule, sizeof(rule), "%.*s:%.*s", (int)host, at, digits ? (int)digits : 3,
-                 digits                  ? at + host + 1
-                 : scheme_size(url) == 8 ? "443"
-                                         : "80 ");
-        rule[strcspn(rule, " ")] = '\0';
+        if (digits)
+                snprintf(rule, sizeof(rule), "%.*s", (int)size, at);
+        else
+                snprintf(rule, sizeof(rule), "%.*s:%s", (int)host, at, port);
         return holds(rules, rule) ? 0 : json_array_append_new(rules, json_string(rule));
 }
 
@@ -281,11 +281,11 @@ static int put_rules(json_t *list, size_t at, const json_t *rules)
         return r;
 }
 
-static int expand_preset(json_t *names, json_t *list, size_t at, const char *name, const json_t *rules,
+/* proxy: NULL in a list that denies, since the proxy leads to the hosts of other presets too. */
+static int expand_preset(const json_t *proxy, json_t *list, size_t at, const char *name, const json_t *rules,
                          struct cloche_err *e)
 {
         const struct preset *preset = find_preset(name);
-        const json_t *proxy = json_object_get(names, "proxy");
 
         if (json_array_size(rules) == 0)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
@@ -309,6 +309,7 @@ static const char *text_of(const json_t *item)
 static int expand_list(json_t *names, const json_t *policy, const char *key, json_t *ret, struct cloche_err *e)
 {
         const json_t *given = json_object_get(policy, key);
+        const json_t *proxy = strcmp(key, "allow") == 0 ? json_object_get(names, "proxy") : NULL;
         json_t *list;
 
         if (!json_is_array(given))
@@ -321,7 +322,7 @@ static int expand_list(json_t *names, const json_t *policy, const char *key, jso
                 const json_t *rules = name ? rules_of(names, name) : NULL;
                 const char *service = name ? service_of(name) : NULL;
 
-                if ((rules && expand_preset(names, list, i, name, rules, e) < 0) ||
+                if ((rules && expand_preset(proxy, list, i, name, rules, e) < 0) ||
                     (service && expand_service(names, list, i, service, e) < 0))
                         return err_wrap(e, "network.%s[%zu]: '%s'", key, i, name);
         }
