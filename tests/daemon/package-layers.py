@@ -105,6 +105,20 @@ def test_failures_keep_nothing():
         assert fails(frames, "start it with --state-dir", packages=PIP).name == "invalid_state"
 
 
+def test_names_of_installations():
+    """The daemon deletes sandboxes of these names when it starts and stops, so a caller cannot make one; similar names are the caller's."""
+    reserved, similar = "packages--" + "0a" * 20, ["packages--mine", "packages--" + "0a" * 19]
+    with Daemon() as daemon, daemon.frames() as frames:
+        for method, more in (("sandbox.create", {}), ("exec", {"command": "true"})):
+            e = frames.refused(method, sandbox=reserved, **more)
+            assert e.name == "invalid_argument" and "choose another name" in e.message, e
+        for name in similar:
+            run(frames, name, "echo kept > f")
+        assert daemon.stop() == 0
+        with Daemon("--state-dir", daemon.directory + "/state") as again, again.frames() as later:
+            assert names(later) == sorted(similar) and [run(later, name, "cat f")["stdout"] for name in similar] == ["kept\n"] * 2
+
+
 def test_a_daemon_that_is_killed_meanwhile():
     """Its sandbox for the installation is gone with the next daemon, and no layer is there."""
     index, options = start()
@@ -169,6 +183,24 @@ def test_a_name_like_ours_is_not_ours():
                 for name in ("packages--mine", "packages--" + "0" * 39):
                     answer = run(frames, name, "cat kept; echo kept > kept")
                     assert answer["stdout"] == kept, (name, answer)
+
+
+def test_beside_a_mount():
+    """The layer is unpacked around it; both are there again after a stop, whose sync writes the mount alone."""
+    _index, options = start()
+    host = os.path.abspath("host")
+    os.mkdir(host)
+    os.chmod(host, 0o777)
+    with open("host/f", "w") as file:
+        file.write("host\n")
+    with Daemon("--mount-root", host, *options) as daemon, daemon.frames() as frames:
+        mount = {"dirs": {"/home/cloche/host": host}, "permissions": {"default": {"create": True}}}
+        frames.call("sandbox.create", sandbox="a", packages=PIP, mount=mount, env={"A": "1"})
+        shown = run(frames, "a", SHOW + "; cat ~/host/f; echo new > ~/host/new; echo $A; ls ~")["stdout"]
+        assert shown == "1\nhost\n1\nhost\n", shown
+        stopped = frames.call("sandbox.stop", sandbox="a", sync={})
+        assert stopped["sync"]["synced"] == ["/home/cloche/host/new"] and sorted(os.listdir(host)) == ["f", "new"], stopped
+        assert run(frames, "a", SHOW + "; cat ~/host/new")["stdout"] == "1\nnew\n"
 
 
 def test_the_command_line():

@@ -351,6 +351,8 @@ int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
         if (r == 0)
                 r = take_image(request->all, request->params, &image, e);
         if (r == 0 && !s)
+                r = sandbox_packages_check_name(request->all, request->principal, name, e);
+        if (r == 0 && !s)
                 r = sandbox_mounts_check(request, e);
         if (r == 0 && !s)
                 r = sandbox_check_count(request->all, request->principal, e);

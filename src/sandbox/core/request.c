@@ -1,6 +1,7 @@
 /* The life of a request. Outcomes are delivered from a separate loop iteration, with nothing else
  * on the stack: the callback may begin a request that frees the object the outcome came from. Runs
  * in: cloched-engine, on its loop, with the rights of the daemon's user. */
+#include "sandbox/environment/packages.h"
 #include "store.h"
 
 #include "base/clock.h"
@@ -268,7 +269,9 @@ static int find_sandbox(struct sandboxes *all, const struct method *method, int6
                 return err_set(e, CLOCHE_E_NOT_FOUND, "there is no sandbox \"%s\" (sandbox.list lists them)", name);
         if (*ret)
                 return 0;
-        r = sandbox_check_count(all, principal, e);
+        r = sandbox_packages_check_name(all, principal, name, e);
+        if (r == 0)
+                r = sandbox_check_count(all, principal, e);
         if (r < 0)
                 return r;
         *ret = sandbox_pool_take(all, principal, name);

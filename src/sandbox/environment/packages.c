@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_PREFIX "packages--" /* of sandboxes that are ours */
+#define NAME_PREFIX "packages--" /* of sandboxes that are ours, then digits */
 #define NAME_DIGITS 40
 #define PACKAGES_MAX 200 /* of each kind */
 #define PACKAGE_BYTES_MAX 200
@@ -168,6 +168,31 @@ static json_t *network_for(const struct sandbox_request *request, const json_t *
                 json_decref(preset);
         }
         return policy;
+}
+
+/* -- names of sandboxes that are ours --------------------------------------------------------------------------- */
+
+static int is_ours(const char *name)
+{
+        const char *digits = name + sizeof(NAME_PREFIX) - 1;
+
+        return strncmp(name, NAME_PREFIX, sizeof(NAME_PREFIX) - 1) == 0 && strlen(digits) == NAME_DIGITS &&
+               strspn(digits, "0123456789abcdef") == NAME_DIGITS;
+}
+
+int sandbox_packages_check_name(const struct sandboxes *all, int64_t principal, const char *name, struct cloche_err *e)
+{
+        const struct package_job *job;
+
+        if (!is_ours(name))
+                return 0;
+        TAILQ_FOREACH (job, &all->package_jobs, link)
+                if (job->principal == principal && job->step == STEP_CREATE && strcmp(job->name, name) == 0)
+                        return 0;
+        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                       "the name \"%s\" is one of sandboxes in which packages are installed, which are deleted "
+                       "afterwards: choose another name",
+                       name);
 }
 
 /* -- the steps ------------------------------------------------------------------------------------------------ */
@@ -441,14 +466,6 @@ int sandbox_packages_find(struct sandbox_request *request, const struct image *i
                 r = wait_for(request, ret_key, packages, then, e);
         json_decref(packages);
         return r;
-}
-
-static int is_ours(const char *name)
-{
-        size_t prefix = strlen(NAME_PREFIX);
-
-        return strncmp(name, NAME_PREFIX, prefix) == 0 && strlen(name) == prefix + NAME_DIGITS &&
-               strspn(name + prefix, "0123456789abcdef") == NAME_DIGITS;
 }
 
 void sandbox_packages_tidy(struct sandboxes *all)
