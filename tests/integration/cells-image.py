@@ -28,5 +28,6 @@ def test_cells_in_an_image():
         ok("sandbox", "create", "box")
         for words in (("repl",), ("notebook", "run", "n.ipynb")):
             bad_input(*words, *options, "--sandbox", "box", says="keeps the image")
+            bad_input(*words, "--packages", "pip:a", "--sandbox", "box", says="keeps the packages")
             bad_input(*words, "--image", "none", "--images", store, says="no image 'none")
         equal([row["sandbox"] for row in json.loads(ok("sandbox", "ls", "--json"))], ["box"])

@@ -34,7 +34,7 @@ static int make_sandbox(struct cells_target *target, const struct sandbox_option
         json_t *made = NULL, *params = json_object();
         int code;
 
-        sandbox_add_image(options, params);
+        sandbox_add_environment(options, params);
         code = request(target, "sandbox.create", params, "sandbox", &target->sandbox, &made);
         target->owns_sandbox = target->sandbox != NULL;
         json_decref(made);
@@ -71,9 +71,10 @@ int cells_target_open(struct cells_target *target, struct daemon_client *client,
 
         *target = (struct cells_target){.client = client, .sandbox = sandbox ? strdup(sandbox) : NULL};
         signals_block(&target->signals);
-        if (sandbox && options->image)
-                code = cli_bad("--image: expected no --sandbox: the sandbox '%s' keeps the image it was made with",
-                               sandbox);
+        if (sandbox && (options->image || options->packages))
+                code = cli_bad("%s: expected no --sandbox: the sandbox '%s' keeps the %s it was made with",
+                               options->image ? "--image" : "--packages", sandbox,
+                               options->image ? "image" : "packages");
         else if (!sandbox)
                 code = make_sandbox(target, options);
         else if (!target->sandbox)

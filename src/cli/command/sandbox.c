@@ -87,7 +87,7 @@ static json_t *given_params(const struct cli_request *request)
                                    sandbox_network(request), "labels", words->labels);
 
         if (params)
-                sandbox_add_image(words, params);
+                sandbox_add_environment(words, params);
         if (params && request->mounts.object)
                 json_object_set(params, "mount", request->mounts.object);
         if (params && words->idle_ms != UINT64_MAX)

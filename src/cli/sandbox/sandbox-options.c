@@ -266,7 +266,7 @@ int sandbox_check_network(const struct cli_request *request)
                         : 0;
 }
 
-void sandbox_add_image(const struct sandbox_options *words, json_t *params)
+void sandbox_add_environment(const struct sandbox_options *words, json_t *params)
 {
         if (words->image)
                 json_object_set_new(params, "image", json_string(words->image));

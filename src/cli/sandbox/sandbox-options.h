@@ -50,8 +50,8 @@ json_t *sandbox_params(const struct cli_request *request);
 json_t *sandbox_limits(const struct cli_request *request);
 /* {NAME: VALUE} from --env; NULL: none. */
 json_t *sandbox_env(const struct cli_request *request);
-/* Add the fields of --image. */
-void sandbox_add_image(const struct sandbox_options *words, json_t *params);
+/* Add the fields of --image and --packages. */
+void sandbox_add_environment(const struct sandbox_options *words, json_t *params);
 /* {allow, deny}; NULL if not given. */
 json_t *sandbox_network(const struct cli_request *request);
 /* 0, or an exit code where the rules permit the box's own loopback alone: their author wants the
