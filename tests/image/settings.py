@@ -131,10 +131,13 @@ def test_the_store_of_an_ordinary_user():
 def test_a_record_without_settings():
     """Records of earlier versions have none: they are looked up at the request."""
     with Store() as s:
-        found, _ = settings(s, {"WorkingDir": "/srv/app", "Env": ["A=1"], "User": "app"})
+        config = {"WorkingDir": "/srv/app", "Env": ["A=1"], "User": "app"}
+        found, _ = settings(s, config)
         [name] = os.listdir(s.path + "/images")
         with open(f"{s.path}/images/{name}") as record:
             old = {key: value for key, value in json.load(record).items() if key not in ("env", "workingDirectory", "user", "notes")}
         with open(f"{s.path}/images/{name}", "w") as record:
             json.dump(old, record)
         equal(s.ask("inspect", name="x"), found)
+        equal(s.ask("list")["images"], [found])
+        equal(s.load(Image([tar(BASE)], config), "again")["notes"], found["notes"])

@@ -2,6 +2,7 @@
  * without a name, is removed by prune. Runs in: cloche-image, as its user, confined to the store and
  * the source. */
 #include "import.h"
+#include "manage.h"
 #include "settings.h"
 
 #include "base/clock.h"
@@ -120,6 +121,8 @@ int import_name(struct import *import, const char *id, json_t **ret, struct cloc
                 r = record_load(import->store, id, &record, e);
         if (r == 0 && !has_tree(import->store, record_tree(record)))
                 r = err_set(e, CLOCHE_E_NOT_FOUND, "the tree of the image sha256:%s was removed", id);
+        if (r == 0)
+                r = manage_add_settings(import->store, record, e);
         if (r == 0)
                 r = check_name(import, id, e);
         if (r == 0)

@@ -49,24 +49,7 @@ static int load_all(const struct store *store, json_t **ret_names, json_t **ret_
         return r == 0 ? record_load_all(store, ret_records, e) : r;
 }
 
-int manage_list(const struct store *store, json_t **ret, struct cloche_err *e)
-{
-        json_t *names = NULL, *records = NULL, *record, *list = json_array();
-        const char *id;
-        int r = list ? load_all(store, &names, &records, e) : work_no_memory(e);
-
-        json_object_foreach (records, id, record)
-                if (r == 0 && json_array_append_new(list, describe(store, record, names, id)) < 0)
-                        r = work_no_memory(e);
-        *ret = r == 0 ? json_pack("{s:O}", "images", list) : NULL;
-        json_decref(list);
-        json_decref(names);
-        json_decref(records);
-        return r == 0 && !*ret ? work_no_memory(e) : r;
-}
-
-/* Records of earlier versions have no settings. */
-static int add_settings(const struct store *store, json_t *record, struct cloche_err *e)
+int manage_add_settings(const struct store *store, json_t *record, struct cloche_err *e)
 {
         _cleanup_fd_ int tree_fd = -EBADF;
         json_t *settings = NULL;
@@ -81,6 +64,33 @@ static int add_settings(const struct store *store, json_t *record, struct cloche
         return r;
 }
 
+/* An image whose tree is being removed is listed without them. */
+static int add_if_there(const struct store *store, json_t *record, struct cloche_err *e)
+{
+        int r = manage_add_settings(store, record, e);
+
+        return r == -CLOCHE_E_NOT_FOUND || r == -CLOCHE_E_STATE ? 0 : r;
+}
+
+int manage_list(const struct store *store, json_t **ret, struct cloche_err *e)
+{
+        json_t *names = NULL, *records = NULL, *record, *list = json_array();
+        const char *id;
+        int r = list ? load_all(store, &names, &records, e) : work_no_memory(e);
+
+        json_object_foreach (records, id, record) {
+                if (r == 0)
+                        r = add_if_there(store, record, e);
+                if (r == 0 && json_array_append_new(list, describe(store, record, names, id)) < 0)
+                        r = work_no_memory(e);
+        }
+        *ret = r == 0 ? json_pack("{s:O}", "images", list) : NULL;
+        json_decref(list);
+        json_decref(names);
+        json_decref(records);
+        return r == 0 && !*ret ? work_no_memory(e) : r;
+}
+
 int manage_inspect(const struct store *store, const char *name, json_t **ret, struct cloche_err *e)
 {
         char id[HASH_TEXT_SIZE], reference[STORE_REFERENCE_SIZE];
@@ -88,7 +98,7 @@ int manage_inspect(const struct store *store, const char *name, json_t **ret, st
         int r = record_find(store, name, id, reference, &record, e);
 
         if (r == 0)
-                r = add_settings(store, record, e);
+                r = manage_add_settings(store, record, e);
         if (r == 0)
                 r = names_load(store, &names, e);
         *ret = r == 0 ? describe(store, record, names, id) : NULL;
@@ -104,7 +114,7 @@ int manage_resolve(const struct store *store, const char *name, json_t **ret, st
         int r = record_find(store, name, id, reference, &record, e);
 
         if (r == 0)
-                r = add_settings(store, record, e);
+                r = manage_add_settings(store, record, e);
         if (r == 0)
                 *ret = json_pack("{s:s, s:s+, s:O, s:O, s:O*, s:O*}", "name", reference, "id", "sha256:", id, "tree",
                                  json_object_get(record, "tree"), "env", json_object_get(record, "env"),

@@ -6,6 +6,9 @@
 
 CLOCHE_MUST_CHECK int manage_list(const struct store *store, json_t **ret, struct cloche_err *e);
 CLOCHE_MUST_CHECK int manage_inspect(const struct store *store, const char *name, json_t **ret, struct cloche_err *e);
+/* Add its settings to a record of an earlier version, which has none. -CLOCHE_E_NOT_FOUND, _STATE: the tree is gone, or
+ * is being removed. */
+CLOCHE_MUST_CHECK int manage_add_settings(const struct store *store, json_t *record, struct cloche_err *e);
 /* Find the tree of a name, and the environment, directory and user of its image. */
 CLOCHE_MUST_CHECK int manage_resolve(const struct store *store, const char *name, json_t **ret, struct cloche_err *e);
 /* Compare the tree with its listing, and that with the digest. */
