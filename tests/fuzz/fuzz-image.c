@@ -59,6 +59,7 @@ static void read_config(const char *text, size_t size)
 
 static void read_accounts(const char *text, size_t size)
 {
+        text = size ? text : NULL; /* as of a file that cannot be read */
         struct account account, same;
         uint32_t gid;
 

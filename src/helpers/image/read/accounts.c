@@ -29,10 +29,11 @@ static size_t split(const char *line, size_t size, struct field ret[FIELDS_MAX])
 /* Return the next line; *at is moved behind it. NULL: the end. */
 static const char *next_line(const char *text, size_t size, size_t *at, size_t *ret_size)
 {
-        const char *line = text + *at, *end;
+        const char *line, *end;
 
-        if (*at >= size)
+        if (*at >= size) /* text may be NULL */
                 return NULL;
+        line = text + *at;
         end = memchr(line, '\n', size - *at);
         *ret_size = end ? (size_t)(end - line) : size - *at;
         *at += *ret_size + 1;
