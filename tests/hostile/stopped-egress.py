@@ -1,4 +1,4 @@
-"""The egress program of a sandbox's network is stopped, while it serves or before it begins. That sandbox waits or does without; all others are served. (The test stops it from outside, in the role of code that found a way to do it.)"""
+"""The egress program of a sandbox's network is stopped, while it serves or before it begins. That sandbox waits or does without; all others are served. Deadlines come by a jump of the daemon's clock. (The test stops it from outside, in the role of code that found a way to do it.)"""
 import os
 import signal
 import sys
@@ -7,9 +7,12 @@ from cloche import SOURCE, command_line, descendants, equal, need_root, process_
 
 sys.path.insert(0, os.path.join(SOURCE, "tests/daemon"))
 import egress  # noqa: E402
+from clocks import Clock  # noqa: E402
 from rpc import Daemon, Failed  # noqa: E402
 
-TIMEOUT = 180  # one waits for a deadline of 20 s, one for 10 s and then a minute
+TIMEOUT = 120
+SETTLE_S, OPEN_S = 10, 60  # deadlines of a new policy, and of a context with its network
+LOOK_S, LOOKS = 5, 4  # a network that has not begun at the fourth look is given up
 NETWORK = {"allow": ["allowed.test"]}
 SAID = "allowed.test / 0\n"
 ASK = "curl -sS -m 30 --retry 20 --retry-all-errors http://allowed.test/"
@@ -45,7 +48,8 @@ class Evil:
         egress.use_name_servers(egress.NAMES)
 
     def __enter__(self):
-        self.daemon = Daemon()
+        self.clock, self.passed_s = Clock(), 0
+        self.daemon = Daemon(env=self.clock.env)
         self.evil, self.victim = self.daemon.frames(), self.daemon.frames()
         self.keeper = task_children(self.daemon.engine_pid())[0]
         self.stopped = []
@@ -58,6 +62,7 @@ class Evil:
             except ProcessLookupError:
                 pass
         self.daemon.__exit__(*error)
+        self.clock.__exit__()
 
     def egress_programs(self):
         return {pid for pid in task_children(self.keeper) if command_line(pid).startswith("cloche-egress")}
@@ -65,6 +70,24 @@ class Evil:
     def stop(self, pid):
         self.stopped.append(pid)
         os.kill(pid, signal.SIGSTOP)
+
+    def let_pass(self, seconds):
+        """For the daemon. Its timers have run before the second answer."""
+        self.passed_s += seconds + 1
+        self.clock.jump(0, monotonic=self.passed_s)
+        for _ in range(2):
+            self.victim.call("sandbox.list")
+
+    def refuse_policy(self, **policy):
+        """An update that is not in force is not said to be: it fails at its deadline."""
+        number = self.evil.ask("sandbox.update", sandbox="evil", **policy)
+        equal(self.evil.call("sandbox.get", sandbox="evil")["network"], policy["network"], "the update waits")
+        assert not self.evil.is_answered(number, 0), self.evil.answers
+        self.let_pass(SETTLE_S)
+        try:
+            raise AssertionError(self.evil.wait(number))
+        except Failed as error:
+            equal(error.name, "timeout", error)
 
     def others_are_served(self, name):
         """A network of their own is made, and used."""
@@ -84,7 +107,7 @@ def test_an_egress_program_that_serves():
         it.evil.call("session.create", sandbox="evil", session="other")
         equal(it.evil.call("exec", sandbox="evil", command="echo here", session="other")["stdout"], "here\n")
         equal(it.evil.call("sandbox.get", sandbox="evil")["state"], "running")
-        equal(it.evil.refused("sandbox.update", sandbox="evil", network={"allow": []}).name, "timeout")  # not in force: it is not said to be
+        it.refuse_policy(network={"allow": []})
         pid = it.stopped[0]
         it.evil.call("sandbox.delete", sandbox="evil")
         wait_for(lambda: not os.path.exists(f"/proc/{pid}"), "the egress program of a sandbox that was deleted")
@@ -122,6 +145,9 @@ def test_an_egress_program_that_does_not_begin():
     with Evil() as it:
         number, name = hold_up(it)
         it.others_are_served("victim")
+        assert not it.evil.is_answered(number, 0), it.evil.answers
+        for _ in range(LOOKS):
+            it.let_pass(LOOK_S)
         try:
             raise AssertionError(it.evil.wait(number))
         except Failed as error:
@@ -143,10 +169,12 @@ def test_an_egress_program_that_a_context_waits_for():
         it.evil.call("sandbox.update", sandbox="evil", network=NETWORK)  # in force everywhere
         [egress_pid] = it.egress_programs() - known
         it.stop(egress_pid)
-        equal(it.evil.refused("sandbox.update", sandbox="evil", network=NETWORK).name, "timeout")
+        it.refuse_policy(network=NETWORK)
         os.kill(copy, signal.SIGCONT)
         it.others_are_served("victim")
-        it.evil.socket.settimeout(120)
+        wait_for(lambda: any(row["state"] == "starting" and "pid" in row for row in it.evil.call("context.list", sandbox="evil")["contexts"]), "the copy's answer")
+        assert not it.evil.is_answered(number, 0), it.evil.answers
+        it.let_pass(OPEN_S)
         try:
             raise AssertionError(it.evil.wait(number))
         except Failed as error:
