@@ -72,8 +72,7 @@ static int check_sources(const struct cli_request *request, const glob_t *source
                         return 0;
         return request->debian.sources ? cli_bad("%s does not name the suite '%s'", request->debian.sources, suite)
                                        : cli_bad("apt's configuration does not name the suite '%s': name a file of "
-                                                 "sources that does by "
-                                                 "--sources",
+                                                 "sources that does by --sources",
                                                  suite);
 }
 

@@ -60,7 +60,7 @@ static void finish(struct image_name *name, const struct cloche_err *e)
         json_decref(params);
 }
 
-/* Settings of the image apply unless the caller has stated it. */
+/* Settings that the caller has stated take the place of those of the image. */
 static int put_image(json_t *params, const json_t *image)
 {
         json_t *tree = json_object_get(image, "tree"), *settings;

@@ -50,7 +50,7 @@ struct mounts {
         int caller_fd;           /* rights to use, as in struct cloche_run_options; owned, or -EBADF */
         struct cloche_err error; /* the first error, code 0: none */
         uint64_t contents_left;  /* room for contents with the changes */
-        uv_timer_t *timer;       /* timeout of seeding and of collecting */
+        uv_timer_t *timer;       /* timeout of the start, of seeding and of collecting */
         uint32_t user;           /* the host's user that the servers show as owner; 0: the user of the box */
         /* Once there is a run. */
         void *data;

@@ -22,8 +22,7 @@ struct jail_plan {
         size_t mount_count;
         unsigned file_mounts; /* a bit each: it is a file, not a directory */
         int fuse_dir_fd;      /* a directory with the node "fuse" in it */
-        const int
-                *mount_fds; /* the file systems, made by the keeper: they are only attached; NULL: the box makes them */
+        const int *mount_fds; /* made by the keeper, and only attached; NULL: the box makes them */
         uint64_t disk_bytes, disk_inodes;
         uint64_t rlimits[RLIM_NLIMITS]; /* by RLIMIT_…; UINT64_MAX: none but those that every box has */
         int is_template; /* its interpreter has CAP_SYS_ADMIN of its user namespace, under the template's filter; if not

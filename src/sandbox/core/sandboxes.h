@@ -72,8 +72,7 @@ struct sandbox {
         struct image image;
         json_t *env, *network_policy, *labels;
         json_t *mount;  /* as a run's; NULL: none */
-        int has_caller; /* its mounts have the rights of the user who made it, and each start needs that user's socket
-                         */
+        int has_caller; /* each start needs the socket of the user who made it, whose rights its mounts have */
         uint64_t idle_ms;
         /* While it runs. */
         uint32_t box;

@@ -15,9 +15,8 @@
 
 #define LAYERS ".packages"
 #define LAYERS_MAX 32 /* of one principal */
-#define LAYER_AGE_S                                                                                       \
-        (INT64_C(7) * 24 * 60 * 60) /* then names without a version, and the host's /usr, may mean others \
-                                     */
+/* Later, names without a version, and the host's /usr, may mean others. */
+#define LAYER_AGE_S (INT64_C(7) * 24 * 60 * 60)
 
 static int open_layers(const struct sandboxes *all, int64_t principal, int make)
 {

@@ -1,7 +1,7 @@
 /* Mounts of sandboxes: a cloche-fs each, as for a run (engine/mounts/mount.h), for as long as the sandbox
- * runs. Each start mounts them anew, with the host's files of that time; the guest's own
- * writes are in the upper layer of cloche-fs, which ends with it. Runs in: cloched-engine, on its loop, with
- * the rights of the daemon's user. */
+ * runs. Each start mounts them anew, with the host's files of that time; the guest's own writes are in the
+ * upper layer of cloche-fs, which ends with it. Runs in: cloched-engine, on its loop, with the rights of the
+ * daemon's user. */
 #include "mounts.h"
 
 #include "base/err.h"
@@ -30,9 +30,8 @@ int sandbox_mounts_check(const struct sandbox_request *request, struct cloche_er
         if (json_object_get(mount, "sync"))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
                                "mount.sync says when the changes of a run are written to the host, and a sandbox has "
-                               "no "
-                               "end of a run: leave sync out (writes stay in the sandbox until it stops), or make the "
-                               "changes in a call with this mount");
+                               "no end of a run: leave sync out (writes stay in the sandbox until it stops), or "
+                               "make the changes in a call with this mount");
         r = mount_options_load(roots, mount, &options, e);
         mount_options_done(&options);
         return r;
@@ -101,8 +100,8 @@ static void on_failed(void *data, const struct cloche_err *e)
         sandbox_on_mounts(s, s->mounts && s->mounts->error.code ? &s->mounts->error : e);
 }
 
-/* For followers of sandbox.events. A name that is no text has another form in frames: the mount's place stands for it.
- */
+/* For followers of sandbox.events. A name that is no text has another form in frames: the mount's place stands for
+ * it. */
 static void on_denied(void *data, const struct mount *mount, const json_t *denial)
 {
         const struct changeset_row row = {.target = (char *)mount->option->target,
@@ -128,8 +127,7 @@ int sandbox_mounts_prepare(struct sandbox *s, struct cloche_err *e)
         if (s->has_caller && caller_fd < 0)
                 return err_set(e, CLOCHE_E_FORBIDDEN,
                                "the sandbox %s is stopped, and its mounts have the rights of the user who made it: "
-                               "start "
-                               "it with a request over the daemon's unix socket, for example cloche exec",
+                               "start it with a request over the daemon's unix socket, for example cloche exec",
                                s->name);
         r = mount_options_load(&s->all->engine->mount_roots, s->mount, &options, e);
         if (r == 0)

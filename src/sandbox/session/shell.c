@@ -272,8 +272,7 @@ static const struct cloche_err *explain(const struct cloche_err *e, struct cloch
                 return e;
         err_set(ret, CLOCHE_E_MISSING_RUNTIME,
                 "the image has no bash with the GNU C library, which commands and sessions need; files, and contexts "
-                "of "
-                "other languages, work without it (%.120s)",
+                "of other languages, work without it (%.120s)",
                 e->msg);
         return ret;
 }
