@@ -64,6 +64,16 @@ def test_images_in_use_stay():
         equal(s.ask("prune", keepBytes=0)["trees"], 1)
 
 
+def test_one_in_use_without_a_name_counts_once():
+    with Store() as s:
+        fill(s, "a")
+        user = os.open(s.tree("a"), os.O_RDONLY)
+        fcntl.flock(user, fcntl.LOCK_SH)
+        s.load(tar([file("data", "b" * SIZE)]), "a")
+        equal(s.ask("prune", keepBytes=0), {"images": 1, "trees": 1, "leftovers": 0, "inUse": 1, "keptBytes": SIZE})
+        os.close(user)
+
+
 def test_a_tree_of_several_images_counts_once():
     with Store() as s:
         fill(s, "ab")

@@ -309,13 +309,24 @@ static int evict_locked(struct pruning *p, const char *hex, struct cloche_err *e
         return r == 0 ? bury(p->store, &p->grave, hex, e) : r;
 }
 
+static bool is_named(const struct pruning *p, const char *hex)
+{
+        json_t *record;
+        const char *id;
+
+        json_object_foreach (p->records, id, record)
+                if (strcmp(record_tree(record), hex) == 0 && count_names(p->names, id) > 0)
+                        return true;
+        return false;
+}
+
 static int evict(struct pruning *p, const struct candidate *row, uint64_t *total, struct cloche_err *e)
 {
         _cleanup_fd_ int tree_fd = -EBADF;
         int r = store_lock_tree(p->store, row->hex, true, &tree_fd, e);
 
         if (r == -CLOCHE_E_STATE) {
-                p->in_use++;
+                p->in_use += is_named(p, row->hex); /* prune_image() has counted the others */
                 return 0;
         }
         if (r < 0 && r != -CLOCHE_E_NOT_FOUND)
