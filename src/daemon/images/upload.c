@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "engine/loop/watch.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -23,8 +24,8 @@ struct image_upload {
         struct image_request *request;
         const struct image_upload_face *face;
         void *data;
-        int fd;          /* -EBADF: the program needs no more */
-        uv_poll_t *poll; /* freed when it is closed */
+        int fd;              /* -EBADF: the program needs no more */
+        struct watch *watch; /* NULL: likewise */
         struct buf out;
         uint64_t bytes, progress_ns;
         int is_whole, was_full;
@@ -32,16 +33,10 @@ struct image_upload {
 
 /* -- the end -------------------------------------------------------------------------------------------------- */
 
-static void on_poll_closed(uv_handle_t *handle)
-{
-        free(handle);
-}
-
 static void close_source(struct image_upload *u)
 {
-        if (u->poll)
-                uv_close((uv_handle_t *)u->poll, on_poll_closed);
-        u->poll = NULL;
+        watch_close(u->watch);
+        u->watch = NULL;
         fd_close(&u->fd);
 }
 
@@ -85,8 +80,6 @@ void image_uploads_sweep(struct daemon *d, uint64_t now_ns)
 
 /* -- writing -------------------------------------------------------------------------------------------------- */
 
-static void on_writable(uv_poll_t *poll, int status, int events);
-
 /* The program closes its end when it has failed, and its answer says why. */
 static void flush(struct image_upload *u)
 {
@@ -104,15 +97,13 @@ static void flush(struct image_upload *u)
                 u->out.size = 0;
         if (u->fd >= 0 && u->out.size == 0 && u->is_whole)
                 (void)shutdown(u->fd, SHUT_WR);
-        if (u->poll && u->out.size > 0)
-                uv_poll_start(u->poll, UV_WRITABLE, on_writable);
-        else if (u->poll)
-                uv_poll_stop(u->poll);
+        if (u->watch)
+                watch_set(u->watch, u->out.size > 0 ? UV_WRITABLE : 0);
 }
 
-static void on_writable(uv_poll_t *poll, int status, int events)
+static void on_writable(void *data, int status, int events)
 {
-        struct image_upload *u = poll->data;
+        struct image_upload *u = data;
 
         (void)status;
         (void)events;
@@ -177,18 +168,11 @@ static int open_source(int *ret_near, int *ret_far, struct cloche_err *e)
 
 static int watch(struct image_upload *u, struct cloche_err *e)
 {
-        int r;
+        int r = watch_new(&u->daemon->loop, u->fd, &u->watch);
 
-        u->poll = malloc(sizeof(*u->poll));
-        if (!u->poll)
-                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "begin an import");
-        r = uv_poll_init(&u->daemon->loop, u->poll, u->fd);
-        if (r < 0) {
-                free(u->poll);
-                u->poll = NULL;
+        if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "watch an import");
-        }
-        u->poll->data = u;
+        watch_on_event(u->watch, on_writable, u);
         return 0;
 }
 
