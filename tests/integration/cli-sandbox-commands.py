@@ -21,6 +21,10 @@ def rows_of(command):
 def test_life_of_a_sandbox():
     with daemon():
         equal(ok("sandbox", "create", "box", "--memory", "256", "--label", "who=test", "-e", "COLOR=green"), b"box\n")
+        again = cli("sandbox", "create", "box", "--packages", "pip:requests")
+        equal((again.code, again.stdout), (0, b"box\n"))
+        assert b"the sandbox 'box' exists and keeps its options" in again.stderr, again
+        equal(cli("sandbox", "create", "box").stderr, b"")
         made = ok("sandbox", "create").decode().strip()
         assert made and made != "box", made
         equal(sorted(row["sandbox"] for row in rows("sandbox", "ls")), sorted(["box", made]))

@@ -97,11 +97,18 @@ static json_t *given_params(const struct cli_request *request)
 
 static int create(struct cli_request *request)
 {
-        json_t *made = NULL;
-        int code = sandbox_check_network(request);
+        json_t *params = given_params(request), *made = NULL;
+        int has_options = json_object_size(params) > (request->positional[0] ? 1 : 0),
+            code = sandbox_check_network(request);
 
         if (code == 0)
-                code = sandbox_request_once(request, "sandbox.create", given_params(request), &made);
+                code = sandbox_request_once(request, "sandbox.create", json_incref(params), &made);
+        json_decref(params);
+        if (code == 0 && has_options && !request->json && json_is_false(json_object_get(made, "created")))
+                fprintf(stderr,
+                        "cloche: the sandbox '%s' exists and keeps its options (cloche sandbox set changes limits, "
+                        "network and variables; for others remove it first: cloche sandbox rm %s)\n",
+                        request->positional[0], request->positional[0]);
         if (code == 0 && request->json)
                 sandbox_print_json(made);
         else if (code == 0)
