@@ -10,6 +10,18 @@ FACTS = "import os; print(os.getcwd(), os.environ['A'], open('/etc/marker').read
 EXPECTED = "/srv/app image root\n"
 
 
+def test_names_of_the_daemons_store():
+    """The caller's own store has none of them."""
+    os.environ["XDG_DATA_HOME"] = os.path.abspath("data")
+    store = os.path.abspath("images")
+    ok("image", "import", configured_image({"Env": ["A=image"], "WorkingDir": "/srv/app"}), "configured", "--images", store)
+    with daemon("--images", store):
+        ok("sandbox", "create", "box", "--image", "configured")
+        equal(ok("exec", "box", "--", "echo $PWD $A $(</etc/marker)"), EXPECTED.encode())
+        bad_input("sandbox", "create", "--image", "configure", says="did you mean 'configured:latest'?")
+        equal(cli("repl", "--image", "configured", stdin=FACTS.encode()).stdout.decode(), EXPECTED)
+
+
 def test_cells_in_an_image():
     store = os.path.abspath("images")
     options = ("--image", "configured", "--images", store)
@@ -29,5 +41,6 @@ def test_cells_in_an_image():
         for words in (("repl",), ("notebook", "run", "n.ipynb")):
             bad_input(*words, *options, "--sandbox", "box", says="keeps the image")
             bad_input(*words, "--packages", "pip:a", "--sandbox", "box", says="keeps the packages")
-            bad_input(*words, "--image", "none", "--images", store, says="no image 'none")
+            for more in ((), ("--images", store)):
+                bad_input(*words, "--image", "none", *more, says="no image 'none")
         equal([row["sandbox"] for row in json.loads(ok("sandbox", "ls", "--json"))], ["box"])

@@ -51,7 +51,7 @@ int options_set_image(struct cli_request *r, const char *v)
         return 0;
 }
 
-/* The daemon takes digests: it may not read a store that is its user's alone. */
+/* The daemon finds the name in its own store, unless --images names one. */
 int options_set_sandbox_image(struct cli_request *r, const char *v)
 {
         struct image image;
@@ -403,6 +403,8 @@ int options_parse(const struct cli_command *command, int argc, char **argv, stru
                 return cli_bad("--denials: expected --mount PLACE=HOSTPATH or --network RULES");
         if (bind_guards(request))
                 return CLI_BAD_INPUT;
+        if (request->sandbox.image && !request->engine.images_dir)
+                request->image_name = NULL;
         bad = request->image_name ? image_store_resolve(request) : 0;
         if (bad)
                 return bad;
