@@ -92,7 +92,7 @@ def test_failures_keep_nothing():
         assert e.name == "packages" and "No matching distribution found for nothing-of-this-name" in e.data["output"], e.data
         # No registry of npm is known, and no rule allows one.
         e = fails(frames, "packages.npm could not be installed, the network refused ", packages={"npm": ["hellojs"]}, env={"NPM_CONFIG_REGISTRY": index.url + "/npm/"}, network={"allow": []})
-        assert HOST in e.message, e.message
+        assert f"refused {HOST} (the rule python permits it, or cloched --package-index npm=URL): " in e.message, e.message
         assert names(frames) == [] and layers(daemon) == []
         for packages, told in (({"pip": ["-r x"]}, "packages.pip[0]"), ({"pip": ["a", "b'; reboot; '"]}, "packages.pip[1]"), ({"npm": "hellojs"}, "packages.npm must be a list"), ({"cargo": ["x"]}, "there is no kind 'cargo'"),
                                ({"pip": [3]}, "packages.pip[0]"), ({"gem": ["a\nb"]}, "packages.gem[0]"), ({"pip": ["x" * 201]}, "packages.pip[0]"), ({"pip": ["x"] * 201}, "at most 200"), ({"pip": [""]}, "packages.pip[0]")):

@@ -18,6 +18,8 @@
 #define PACKAGE_BYTES_MAX 200
 #define INSTALL_MS 600000
 #define SAID_MAX 120 /* bytes of a tool's last lines in a message, which has 248; all are in `output` */
+#define REFUSED_BYTES 200
+#define REMEDY_RULE " --add " /* engine/box/denials.h */
 #define PACKAGE_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~:/?#[]@!$&()*+,;=%<>^| "
 
 static const struct kind {
@@ -278,18 +280,34 @@ static const char *last_lines(const json_t *result)
         return line ? line + (*line == '\n') : text ? text + size - SAID_MAX / 2 : "its output is no text";
 }
 
+/* "" or the way out. remedy: the command for the sandbox of the installation, which is gone by then. */
+static void explain_refused(const struct kind *kind, const char *host, const char *remedy, char *ret, size_t size)
+{
+        const char *rule = remedy ? strstr(remedy, REMEDY_RULE) : NULL;
+
+        ret[0] = '\0';
+        if (host && rule)
+                snprintf(ret, size, ", the network refused %.50s (the rule %.50s permits it, or cloched --package-index %s=URL)", host,
+                         rule + strlen(REMEDY_RULE), kind->name);
+        else if (host)
+                snprintf(ret, size, ", the network refused %.60s", host);
+}
+
 static int check_installed(struct package_job *job, const json_t *result, struct cloche_err *e)
 {
         const json_t *denied = json_array_get(json_object_get(result, "denials"), 0);
         const char *host = json_string_value(json_object_get(denied, "host"));
+        char refused[REFUSED_BYTES];
 
         if (json_integer_value(json_object_get(result, "exitCode")) == 0)
                 return 0;
         host = host ? host : json_string_value(json_object_get(denied, "address"));
         if (json_is_string(json_object_get(result, "stdout")))
                 job->said = json_incref(json_object_get(result, "stdout"));
-        return err_set(e, CLOCHE_E_PACKAGES, "packages.%s could not be installed%s%.60s%s: %s", kinds[job->kind].name,
-                       host ? ", the network refused " : "", host ? host : "",
+        explain_refused(&kinds[job->kind], host, json_string_value(json_object_get(denied, "remedy")), refused,
+                        sizeof(refused));
+        return err_set(e, CLOCHE_E_PACKAGES, "packages.%s could not be installed%s%s: %s", kinds[job->kind].name,
+                       refused,
                        json_is_true(json_object_get(result, "timedOut")) ? ", it took more than ten minutes" : "",
                        last_lines(result));
 }
