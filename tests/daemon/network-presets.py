@@ -59,7 +59,7 @@ def test_the_operators_indexes():
         assert run(frames, f"curl -sS {other.url}/npm/hellojs")["exitCode"] != 0 and run(frames, f"curl -sS {index.url}/pip/hellopy/")["exitCode"] == 0
         # Presets of which nothing is known are refused, and rules behind a preset keep their places in errors.
         for rules, told in ((["ruby"], "network.allow[0]: 'ruby': no hosts are known for this preset: expected the daemon's option --package-index gem=URL or --network-preset ruby=HOST, or HOST:PORT"),
-                            (["python", "debian"], "network.allow[1]: 'debian': no hosts are known"), (["git"], "--network-preset git=HOST"), (["python", "a b"], "network.allow[1]: 'a b'")):
+                            (["python", "debian"], "network.allow[1]: 'debian': no hosts are known"), (["git"], "expected the daemon's option --network-preset git=HOST, or HOST:PORT"), (["python", "a b"], "network.allow[1]: 'a b'")):
             for method, more in (("sandbox.create", {"sandbox": "new"}), ("sandbox.update", {"sandbox": "box"}), ("script", {"language": "bash", "code": "true"})):
                 try:
                     raise AssertionError(frames.call(method, network={"allow": rules}, **more))

@@ -26,15 +26,15 @@
 /* No host of an ecosystem is named here. files: configuration of the tools on the host, read when the
  * operator's options say nothing; a directory stands for the files in it. */
 static const struct preset {
-        const char *name, *option; /* the option that names its hosts */
+        const char *name, *option; /* the option that names its hosts, beside --network-preset; or NULL */
         const char *const files[3];
         int is_proxied;
 } presets[] = {
         {"python", "--package-index pip=URL", {"/etc/pip.conf", "/etc/xdg/pip/pip.conf"}, 1},
         {"node", "--package-index npm=URL", {"/etc/npmrc"}, 1},
         {"ruby", "--package-index gem=URL", {"/etc/gemrc"}, 1},
-        {"debian", "--network-preset debian=HOST", {"/etc/apt/sources.list", "/etc/apt/sources.list.d"}, 0},
-        {"git", "--network-preset git=HOST", {NULL}, 0},
+        {"debian", NULL, {"/etc/apt/sources.list", "/etc/apt/sources.list.d"}, 0},
+        {"git", NULL, {NULL}, 0},
 };
 #define PRESETS (sizeof(presets) / sizeof(presets[0]))
 
@@ -289,9 +289,9 @@ static int expand_preset(const json_t *proxy, json_t *list, size_t at, const cha
 
         if (json_array_size(rules) == 0)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "no hosts are known for this preset: expected the daemon's option %s or "
+                               "no hosts are known for this preset: expected the daemon's option %s%s"
                                "--network-preset %s=HOST, or HOST:PORT instead of the preset",
-                               preset->option, name);
+                               preset->option ? preset->option : "", preset->option ? " or " : "", name);
         if (put_rules(list, at, rules) < 0 ||
             (preset && preset->is_proxied && proxy && json_array_extend(list, (json_t *)(uintptr_t)proxy) < 0))
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep the rules");
