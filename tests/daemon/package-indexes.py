@@ -94,6 +94,7 @@ def test_several_indexes_and_a_proxy():
 def test_options_that_are_none():
     for options, told in ((["--package-index", "pip"], "pip=URL"), (["--package-index", "cargo=https://index.example.org"], "pip=URL"), (["--package-index", "pip=index.example.org"], "begins with https://"),
                           (["--package-index", "gem=https://"], "begins with"), (["--package-index", "gem=https://a\"\n- evil"], "begins with"), (["--package-proxy", "socks5://proxy.example.org"], "--package-proxy must be a URL"),
-                          (["--package-index", "npm=https://a.example.org", "--package-index", "npm=https://b.example.org"], "one URL for npm")):
+                          (["--package-index", "npm=https://a.example.org", "--package-index", "npm=https://b.example.org"], "one URL for npm"),
+                          (["--package-index", "pip=http://127.0.0.1:8080/simple"], "--host-port NAME=PORT"), (["--package-proxy", "http://user@localhost:3128"], "http://NAME.host.internal:PORT")):
         run = subprocess.run([DAEMON, "--socket", "socket", *options], capture_output=True, text=True)
         assert run.returncode == 2 and told in run.stderr, (options, run)

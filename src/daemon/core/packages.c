@@ -57,12 +57,28 @@ static int is_url(const char *text)
         return is_valid;
 }
 
+/* It is each sandbox's own, where nothing answers. */
+static int is_loopback(const char *url)
+{
+        size_t size;
+        const char *host = network_names_authority(url, &size);
+
+        return host && (strncmp(host, "127.", 4) == 0 ||
+                        (strncasecmp(host, "localhost", 9) == 0 && (size == 9 || host[9] == ':')));
+}
+
+#define NO_LOOPBACK \
+        "a URL that sandboxes can reach, 127.0.0.1 is their own; for a port of this host name it by --host-port " \
+        "NAME=PORT, write http://NAME.host.internal:PORT, and permit the rule host:NAME"
+
 const char *packages_check_index(const struct daemon_options *o, const char *value)
 {
         const struct kind *kind = kind_of(value);
 
         if (!kind || !value[strcspn(value, "=")] || !is_url(url_of(value)))
                 return "pip=URL, npm=URL or gem=URL, where URL begins with https:// or http://";
+        if (is_loopback(url_of(value)))
+                return NO_LOOPBACK;
         for (unsigned i = 0; !kind->others && i < o->package_indexes.count; i++)
                 if (kind_of(o->package_indexes.names[i]) == kind)
                         return "one URL for npm, which has a single registry";
@@ -71,7 +87,9 @@ const char *packages_check_index(const struct daemon_options *o, const char *val
 
 const char *packages_check_proxy(const char *value)
 {
-        return is_url(value) ? NULL : "a URL that begins with http:// or https://";
+        if (!is_url(value))
+                return "a URL that begins with http:// or https://";
+        return is_loopback(value) ? NO_LOOPBACK : NULL;
 }
 
 /* -- the environment ---------------------------------------------------------------------------------------------- */
