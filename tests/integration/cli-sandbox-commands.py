@@ -59,6 +59,15 @@ def test_mounts_of_a_sandbox():
         equal(sorted(os.listdir("host")), ["a.txt", "key.pem"])
         ok("sandbox", "stop", "box", "--sync")
         equal(sorted(os.listdir("host")), ["a.txt", "key.pem", "new"])
+        ok("exec", "box", "--", "echo guest > /mnt/m/a.txt")
+        with open("host/a.txt", "w") as file:
+            file.write("host")
+        bad_input("sandbox", "stop", "box", "--conflict", "overwrite", says="needs --sync")
+        bad_input("sandbox", "stop", "box", "--sync", "--conflict", "none", says="--conflict must be refuse, keepBoth or overwrite")
+        bad_input("sandbox", "stop", "box", "--sync", says="the host has changed it")
+        ok("sandbox", "stop", "box", "--sync", "--conflict", "overwrite")
+        with open("host/a.txt") as file:
+            equal(file.read(), "guest\n")
         bad_input("sandbox", "create", "--mount", "/m=/etc", says="--mount: /etc is not beneath a directory that may be mounted")
         bad_input("sandbox", "create", "--mount", "/m", says="PLACE=HOSTPATH")
         bad_input("sandbox", "create", "--rule", "*=read", says="--mount PLACE=HOSTPATH")

@@ -155,6 +155,14 @@ static int set(struct cli_request *request)
         return code;
 }
 
+/* NULL: changes in mounts are dropped. */
+static json_t *sync_of(const struct cli_request *request)
+{
+        return request->sandbox.is_sync ? json_pack("{s:s*, s:s*, s:s*}", "onError", request->on_error, "conflict",
+                                                    request->conflict, "links", request->links)
+                                        : NULL;
+}
+
 /* Try all names. */
 static int each(struct cli_request *request, const char *method, int must_exist)
 {
@@ -169,8 +177,7 @@ static int each(struct cli_request *request, const char *method, int must_exist)
 
                 if (bad == 0)
                         bad = sandbox_request(&client, method,
-                                              json_pack("{s:s, s:o*}", "sandbox", name, "sync",
-                                                        request->sandbox.is_sync ? json_object() : NULL),
+                                              json_pack("{s:s, s:o*}", "sandbox", name, "sync", sync_of(request)),
                                               NULL);
                 code = bad ? bad : code;
         }
@@ -180,6 +187,9 @@ static int each(struct cli_request *request, const char *method, int must_exist)
 
 static int stop(struct cli_request *request)
 {
+        if (!request->sandbox.is_sync && (request->on_error || request->conflict || request->links))
+                return cli_bad("--on-error, --conflict and --links say how changes are written to the host, which "
+                               "needs --sync");
         return each(request, "sandbox.stop", 0);
 }
 
