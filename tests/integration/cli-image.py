@@ -62,7 +62,8 @@ def test_from_import_to_removal():
     equal(json.loads(done("import", "out.tar:v1", "--json"))["tree"], answer["tree"])
     equal(done("rm", "other:v1", "out:v1"), "")
     equal(done("prune"), "removed 0 images, 0 trees, 0 unfinished imports; 0 in use\n")
-    equal(done("prune", "--keep-bytes", str(1 << 40)), "removed 0 images, 0 trees, 0 unfinished imports; 0 in use\n")
+    bad_input("image", "prune", "--keep-bytes", "1X", "--images", STORE, says="such as 512M or 1.5G")
+    equal(done("prune", "--keep-bytes", "1T"), "removed 0 images, 0 trees, 0 unfinished imports; 0 in use\n")
     done("rm", "my.tools")
     equal((done("ls"), os.listdir(STORE + "/trees"), os.listdir(STORE + "/incoming")), ("", [], []))
 

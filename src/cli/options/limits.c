@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define MIB 0x1p20
+#define KEEP_BYTES_MAX 9e18
 
 enum limit {
 #define CLOCHE_LIMIT(field, json, unit, def, min, max, doc, ...) LIMIT_##field,
@@ -96,6 +97,16 @@ static int set_count(uint64_t *limit, enum limit which, const char *option, cons
             !is_within(number, ranges[which].least, ranges[which].most))
                 return refuse_count(option, v, &ranges[which]);
         keep(limit, (uint64_t)llround(number));
+        return 0;
+}
+
+int options_set_keep_bytes(struct cli_request *r, const char *v)
+{
+        double bytes;
+
+        if (quantity_bytes(v, 1, &bytes) < 0 || bytes > KEEP_BYTES_MAX)
+                return cli_bad("--keep-bytes: '%s' is not a size (such as 512M or 1.5G; a plain number is bytes)", v);
+        r->keep_bytes = (uint64_t)llround(bytes);
         return 0;
 }
 
