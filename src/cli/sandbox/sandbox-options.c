@@ -261,7 +261,7 @@ int sandbox_check_network(const struct cli_request *request)
                                   "machine is reached by a name that leads to it: "
                                   "allow that name and 127.0.0.1:PORT (names are resolved by name servers only, "
                                   "/etc/hosts is not "
-                                  "read)",
+                                  "read), or in a sandbox the rule host:NAME of cloched --host-port NAME=PORT",
                                   loopback)
                         : 0;
 }
