@@ -9,6 +9,7 @@ sys.path.insert(0, os.path.join(os.environ["CLOCHE_SOURCE"], "tests", "daemon"))
 import cloche
 import egress
 from egress import HOST, World
+from image_trees import make_image
 from package_files import Index
 from rpc import Daemon, Failed, Frames
 
@@ -119,6 +120,15 @@ def test_names_of_installations():
             assert names(later) == sorted(similar) and [run(later, name, "cat f")["stdout"] for name in similar] == ["kept\n"] * 2
 
 
+def test_an_image_without_the_tools():
+    """The reason is in the error, though nothing could filter the tool's output."""
+    _, options = start()
+    store = os.path.abspath("images")
+    cloche.equal(cloche.cli("image", "import", make_image(), "bare", "--images", store).code, 0)
+    with Daemon("--images", store, *options) as daemon, daemon.frames() as frames:
+        assert "tail: command not found" in fails(frames, "tail: command not found", image="bare", packages=PIP).data["output"]
+
+
 def test_a_daemon_that_is_killed_meanwhile():
     """Its sandbox for the installation is gone with the next daemon, and no layer is there."""
     index, options = start()
@@ -171,18 +181,6 @@ def test_a_bound_of_sandboxes_is_one_of_layers():
         count = len(index.paths)
         frames.call("sandbox.create", sandbox="a", packages=PIP, env={"NUMBER": "3"})  # the twin: the latest is there
         assert len(index.paths) == count
-
-
-def test_a_name_like_ours_is_not_ours():
-    """A daemon removes the sandboxes in which it installed, and no other."""
-    index, options = start()
-    with tempfile.TemporaryDirectory() as state:
-        os.chmod(state, 0o711)
-        for kept in ("", "kept\n"):
-            with Daemon("--state-dir", state + "/s", *options) as daemon, daemon.frames() as frames:
-                for name in ("packages--mine", "packages--" + "0" * 39):
-                    answer = run(frames, name, "cat kept; echo kept > kept")
-                    assert answer["stdout"] == kept, (name, answer)
 
 
 def test_beside_a_mount():

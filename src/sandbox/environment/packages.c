@@ -270,10 +270,18 @@ static json_t *install_params(const struct package_job *job)
         return params;
 }
 
-/* The last bytes of the tool's output, from the beginning of a line. */
+/* The tool's output; without any, what the shell printed: the image may lack `tail`. */
+static json_t *output_of(const json_t *result)
+{
+        json_t *text = json_object_get(result, "stdout");
+
+        return json_is_string(text) && json_string_length(text) == 0 ? json_object_get(result, "stderr") : text;
+}
+
+/* The last bytes of the output, from the beginning of a line. */
 static const char *last_lines(const json_t *result)
 {
-        const char *text = json_string_value(json_object_get(result, "stdout"));
+        const char *text = json_string_value(output_of(result));
         size_t size = text ? strlen(text) : 0;
         const char *line = size > SAID_MAX ? strchr(text + size - SAID_MAX, '\n') : text;
 
@@ -302,8 +310,8 @@ static int check_installed(struct package_job *job, const json_t *result, struct
         if (json_integer_value(json_object_get(result, "exitCode")) == 0)
                 return 0;
         host = host ? host : json_string_value(json_object_get(denied, "address"));
-        if (json_is_string(json_object_get(result, "stdout")))
-                job->said = json_incref(json_object_get(result, "stdout"));
+        if (json_is_string(output_of(result)))
+                job->said = json_incref(output_of(result));
         explain_refused(&kinds[job->kind], host, json_string_value(json_object_get(denied, "remedy")), refused,
                         sizeof(refused));
         return err_set(e, CLOCHE_E_PACKAGES, "packages.%s could not be installed%s%s: %s", kinds[job->kind].name,
