@@ -190,13 +190,14 @@ def sandbox_update(at: Place, *, limits: Limits | Mapping[str, int] | None = Non
     return w.asks("sandbox.update", _reads(SandboxInfo.read))
 
 
-def sandbox_stop(at: Place, *, sync: bool | Mapping[str, str] = False, timeout: float | None = None) -> Request[SandboxInfo]:
+def sandbox_stop(at: Place, *, sync: bool | Sync | Mapping[str, str] = False, timeout: float | None = None) -> Request[SandboxInfo]:
     """Save the files and end all processes; the next use starts it again. ResourceError: they
     cannot be saved, and it keeps running.
 
-    sync  first write the changes in its mounts to the host, and lose them otherwise; {"onError": …, "conflict": …, "links": …} as in
-          Sync. The outcome is in .raw["sync"]; if a change cannot be written, it is an InvalidStateError and the sandbox keeps running"""
-    given = None if sync is False else {} if sync is True else dict(sync)
+    sync  first write the changes in its mounts to the host, and lose them otherwise; Sync(conflict="overwrite"), for example. The outcome is in .raw["sync"]; if a change cannot be written, it is an InvalidStateError and the sandbox keeps running"""
+    given: dict[str, Any] | None = sync.tree() if isinstance(sync, Sync) else None if sync is False else {} if sync is True else dict(sync)
+    if given and isinstance(sync, Sync) and sync.mode == "batch":  # the default, which is for runs
+        del given["mode"]
     return _Writer(at).add(sync=given).asks("sandbox.stop", _reads(SandboxInfo.read), timeout)
 
 

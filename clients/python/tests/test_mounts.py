@@ -84,7 +84,7 @@ class Sandboxes(MountCase):
             box.stop()
             self.assertEqual([mount.state for mount in box.info().mounts], ["stopped"])
             self.assertEqual(box.exec("cat data/a.csv; echo 2 >> data/a.csv").stdout, "1")
-            self.assertEqual(box.stop(sync={"conflict": "refuse"}).raw["sync"]["synced"], ["/workspace/data/a.csv"])
+            self.assertEqual(box.stop(sync=cloche.Sync(conflict="refuse")).raw["sync"]["synced"], ["/workspace/data/a.csv"])
             self.assertEqual(self.there(), {**self.UNTOUCHED, "a.csv": "12\n"})
             self.assertEqual(box.exec("cat data/a.csv").stdout, "12\n")
         with self.assertRaisesRegex(cloche.InvalidArgumentError, "mount.sync"):
