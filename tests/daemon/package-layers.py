@@ -2,7 +2,6 @@
 import os
 import signal
 import sys
-import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.environ["CLOCHE_SOURCE"], "tests", "daemon"))

@@ -67,7 +67,7 @@ static int is_loopback(const char *url)
                         (strncasecmp(host, "localhost", 9) == 0 && (size == 9 || host[9] == ':')));
 }
 
-#define NO_LOOPBACK \
+#define NO_LOOPBACK                                                                                               \
         "a URL that sandboxes can reach, 127.0.0.1 is their own; for a port of this host name it by --host-port " \
         "NAME=PORT, write http://NAME.host.internal:PORT, and permit the rule host:NAME"
 

@@ -295,8 +295,9 @@ static void explain_refused(const struct kind *kind, const char *host, const cha
 
         ret[0] = '\0';
         if (host && rule)
-                snprintf(ret, size, ", the network refused %.50s (the rule %.50s permits it, or cloched --package-index %s=URL)", host,
-                         rule + strlen(REMEDY_RULE), kind->name);
+                snprintf(ret, size,
+                         ", the network refused %.50s (the rule %.50s permits it, or cloched --package-index %s=URL)",
+                         host, rule + strlen(REMEDY_RULE), kind->name);
         else if (host)
                 snprintf(ret, size, ", the network refused %.60s", host);
 }
