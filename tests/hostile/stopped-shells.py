@@ -9,9 +9,11 @@ import time
 from cloche import SOURCE, equal, need_root, wait_for
 
 sys.path.insert(0, os.path.join(SOURCE, "tests/daemon"))
+from clocks import Clock  # noqa: E402
 from rpc import Daemon, Failed  # noqa: E402
 
-TIMEOUT = 200  # a shell has 30 s to answer
+TIMEOUT = 100
+ANSWER_S = 30  # of a shell and of an interpreter
 
 STOP = """exec python3 -c "
 import os, signal, time
@@ -78,10 +80,11 @@ def outcome(frames, number):
 def test_who_stops_the_shell_of_a_session():
     need_root()
     requests = {"fork": ("exec", {"command": "echo on", "fork": True}), "start": ("process.start", {"command": "true"}), "env": ("session.env", {"env": {"A": "b"}})}
-    with Daemon() as daemon, daemon.frames() as frames:
+    with Clock() as clock, Daemon(env=clock.env) as daemon, daemon.frames() as frames:
         for name in requests:
             begin(frames, name, ONCE)
         numbers = {name: frames.ask(method, sandbox=name, **how) for name, (method, how) in requests.items()}
+        clock.let_pass(ANSWER_S, frames)
         for name, number in numbers.items():
             print("+", name, outcome(frames, number))
             equal(frames.call("exec", sandbox=name, command="echo served")["stdout"], "served\n")  # by another shell
@@ -94,12 +97,13 @@ STOP_ITSELF = "import os, signal, threading\nthreading.Timer(0.3, lambda: os.kil
 def test_a_context_that_stops_itself():
     need_root()
     requests = {"fork": {}, "checkpoint": {}, "complete": {"code": "pri"}, "describe": {}}
-    with Daemon() as daemon, daemon.frames() as frames:
+    with Clock() as clock, Daemon(env=clock.env) as daemon, daemon.frames() as frames:
         for name in requests:
             frames.call("context.create", sandbox=name, context="c", language="python", forkable=True)
             frames.call("context.run", sandbox=name, context="c", code=STOP_ITSELF)
         time.sleep(1)
         numbers = {name: frames.ask("context." + name, sandbox=name, context="c", **how) for name, how in requests.items()}
+        clock.let_pass(ANSWER_S, frames)
         for name, number in numbers.items():
             print("+", name, outcome(frames, number))
             frames.call("context.restart", sandbox=name, context="c")
