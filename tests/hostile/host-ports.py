@@ -124,6 +124,17 @@ def test_no_other_port_of_the_loopback():
         assert "200" in run(frames, talk(f"GET / HTTP/1.1\r\nHost: {db}\r\nConnection: close\r\n\r\n", port=opened.port))["stdout"]  # the twin
 
 
+def test_a_preset_of_the_operator_may_open_one():
+    opened, closed = start()
+    with Daemon("--host-port", f"db={opened.port}", "--network-preset", "own=allowed.test:80,host:db", "--network-preset", "other=host:none") as daemon, daemon.frames() as frames:
+        frames.call("sandbox.create", sandbox="box", network={"allow": ["own"]})
+        assert run(frames, f"curl -sS http://db.host.internal:{opened.port}/")["stdout"] == "service\n"
+        assert run(frames, "curl -sS http://allowed.test/")["exitCode"] == 0
+        assert run(frames, f"curl -sS -m 8 http://db.host.internal:{closed.port}/")["exitCode"] != 0 and not closed.lines
+        error = frames.refused("sandbox.update", sandbox="box", network={"allow": ["own", "other"]})
+        assert error.name == "invalid_argument" and "'host:none': no port of the host is open under this name" in error.message, error
+
+
 def test_rules_of_callers_open_none():
     """Only the operator names ports; all that a caller can write is a name of these."""
     opened, closed = start()

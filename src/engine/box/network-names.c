@@ -320,11 +320,16 @@ static int expand_list(json_t *names, const json_t *policy, const char *key, jso
         for (size_t i = 0; i < json_array_size(given); i++) {
                 const char *name = text_of(json_array_get(given, i));
                 const json_t *rules = name ? rules_of(names, name) : NULL;
-                const char *service = name ? service_of(name) : NULL;
 
-                if ((rules && expand_preset(proxy, list, i, name, rules, e) < 0) ||
-                    (service && expand_service(names, list, i, service, e) < 0))
+                if (rules && expand_preset(proxy, list, i, name, rules, e) < 0)
                         return err_wrap(e, "network.%s[%zu]: '%s'", key, i, name);
+        }
+        for (size_t i = 0; i < json_array_size(list); i++) { /* those of presets too */
+                const char *rule = text_of(json_array_get(list, i));
+                const char *service = rule ? service_of(rule) : NULL;
+
+                if (service && expand_service(names, list, i, service, e) < 0)
+                        return err_wrap(e, "network.%s[%zu]: '%.300s'", key, i, text_of(json_array_get(list, i)));
         }
         return 0;
 }
