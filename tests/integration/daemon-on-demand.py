@@ -79,6 +79,16 @@ def test_the_first_command_starts_it_and_the_next_finds_it():
         equal(user.ok("daemon", "start"), user.socket + "\n")
 
 
+def test_options_of_a_daemon_that_runs_already():
+    with User() as user:
+        equal(user.cloched("--on-demand", "--profile", "user", "--host-port", "db=5432").stderr, b"")
+        equal(user.ok("sandbox", "create", "box", "--allow", "host:db"), "box\n")
+        equal(user.cloched("--on-demand", "--profile", "user").stderr, b"")
+        done = user.cloched("--on-demand", "--host-port", "web=8080")
+        equal([done.code, done.stdout.decode()], [0, user.socket + "\n"])
+        assert b"a daemon runs already, and keeps its own options" in done.stderr, done
+
+
 def test_missing_guards_are_told_of_once():
     with User() as user:
         first, second = user.cli("exec", "a", "--", "true"), user.cli("exec", "a", "--", "true")

@@ -430,6 +430,7 @@ int options_read(int argc, char **argv, struct daemon_options *ret, int *ret_cod
         *ret = (struct daemon_options){
                 .connect_fd = -1,
                 .link_fd = -1,
+                .is_plain = 1,
                 .grace_ms = 10000,
                 .level = LEVEL_INFO,
                 .connections_max = 4096,
@@ -448,6 +449,8 @@ int options_read(int argc, char **argv, struct daemon_options *ret, int *ret_cod
                         return *ret_code = help(), 1;
                 if (strcmp(argv[at], "--version") == 0)
                         return printf("cloched " CLOCHE_VERSION "\n"), 1;
+                if (strcmp(argv[at], "--on-demand") != 0 && strncmp(argv[at], "--profile", 9) != 0)
+                        ret->is_plain = 0;
                 *ret_code = read_one(ret, argv, &at);
         }
         if (*ret_code == 0)

@@ -187,6 +187,9 @@ int on_demand_enter(struct daemon_options *o, int *ret_code)
                 r = daemon_find(path, &e); /* it may have been started while we waited */
         if (r == 0)
                 return start(o, &place, ret_code);
+        if (r > 0 && !o->is_plain)
+                fprintf(stderr, "cloched: a daemon runs already, and keeps its own options (cloche daemon stop ends a "
+                                "user's own, which can then be started with these)\n");
         *ret_code = r < 0 ? fail(&e) : print_socket(path);
         return 1;
 }
