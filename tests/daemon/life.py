@@ -333,7 +333,10 @@ def test_options():
                              [["--socket", "/x", "--optional", "wall"], "'wall'"], [["--connect-fd", "99"], "99"]):
         finished = subprocess.run([DAEMON, *arguments], capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)
         assert finished.returncode == 2 and words in finished.stderr, (arguments, finished)
-    assert "--socket" in subprocess.run([DAEMON, "--help"], capture_output=True, text=True, timeout=20).stdout
+    shown = subprocess.run([DAEMON, "--help"], capture_output=True, text=True, timeout=20).stdout
+    assert "--socket" in shown
+    begins = {next(line.index(text) for line in shown.splitlines() if text in line) for text in ("set up contexts", "network of sandboxes", "permit policies")}
+    assert len(begins) == 1, shown  # one column, also after "RULE,…"
     assert "cloched 0" in subprocess.run([DAEMON, "--version"], capture_output=True, text=True, timeout=20).stdout
 
 

@@ -375,12 +375,24 @@ static int set(const struct option_row *row, struct daemon_options *o, const cha
         return 0;
 }
 
+static int columns(const char *text)
+{
+        int count = 0;
+
+        for (; *text; text++)
+                count += ((unsigned char)*text & 0xc0) != 0x80; /* not for a further byte of a character */
+        return count;
+}
+
 static int help(void)
 {
         printf("cloched: the Cloche daemon\n\nusage: cloched [OPTION…]\n\n");
-        for (size_t i = 0; i < ROWS; i++)
-                printf("  %s %-*s %s\n", rows[i].name, (int)(28 - strlen(rows[i].name)),
-                       rows[i].argument ? rows[i].argument : "", rows[i].help);
+        for (size_t i = 0; i < ROWS; i++) {
+                const char *argument = rows[i].argument ? rows[i].argument : "";
+                int used = (int)strlen(rows[i].name) + columns(argument);
+
+                printf("  %s %s%*s %s\n", rows[i].name, argument, used < 28 ? 28 - used : 0, "", rows[i].help);
+        }
         printf("\nValues in parentheses are defaults. Sockets of systemd (LISTEN_FDS) are served too.\n");
         return 0;
 }
