@@ -152,6 +152,8 @@ def test_only_what_was_named_may_be_mounted():
                             assert frames.call("script", **ask)["stdout"] == "a\n", asked
                         else:
                             assert 'mount.loading has no member "maxFilesize"' in frames.refused("script", **ask).message, asked
+                error = frames.refused("script", language="python", code="1", mount={"/workspace/m": directory.path})
+                assert error.message.endswith('mount has no member "/workspace/m": places are the members of its "dirs"'), error.message
                 for path in (other.path, "/", "/etc", directory.path + "/.."):
                     error = frames.refused("script", language="python", code="1", mount={"dirs": {"/workspace/m": path}})
                     assert error.data["fault"] == "caller", (path, error.data, error.message)

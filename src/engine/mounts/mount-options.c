@@ -85,8 +85,9 @@ static int check_members(const json_t *object, const char *where, const char *co
                 while (i < count && strcmp(known[i], key) != 0)
                         i++;
                 if (i == count)
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount%s%s has no member \"%.60s\"",
-                                       where[0] ? "." : "", where, key);
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "mount%s%s has no member \"%.60s\"%s",
+                                       where[0] ? "." : "", where, key,
+                                       !where[0] && key[0] == '/' ? ": places are the members of its \"dirs\"" : "");
         }
         return 0;
 }
