@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 
-from cloche import bad_input, call, cli, equal, sampled, skip
+from cloche import ORDINARY_USER, bad_input, call, cli, equal, need_ordinary_user, sampled, skip
 from image_trees import make_image
 
 TIMEOUT = 900
@@ -44,9 +44,18 @@ def test_one_that_fails_leaves_nothing():
     make_image("root")
     finished = debian("--suite", "bookworm", env=pretend("tar -C root -c .; echo E: no space >&2; exit 25"))
     equal((finished.code, finished.stdout), (1, b""), finished)
-    assert b"E: no space\ncloche: mmdebstrap failed" in finished.stderr, finished
+    assert b"E: no space\ncloche: mmdebstrap failed" in finished.stderr and b"subuid" not in finished.stderr, finished
     assert debian("--suite", "bookworm", env=pretend("echo no archive")).code != 0
     equal(cli("image", "ls", "--images", "images").stdout, b"")
+
+
+def test_one_that_fails_for_an_ordinary_user():
+    need_ordinary_user()
+    env = {**pretend("exit 25"), "TMPDIR": "/tmp"}
+    os.chmod(".", 0o755)
+    finished = cli("image", "debian", "made", "--suite", "bookworm", "--sources", "sources", env=env, under=ORDINARY_USER)
+    equal(finished.code, 1, finished)
+    assert b"needs ids in /etc/subuid and /etc/subgid" in finished.stderr, finished
 
 
 def test_without_mmdebstrap():

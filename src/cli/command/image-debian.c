@@ -4,6 +4,7 @@
 #include "cli/run/image-store.h"
 
 #include "base/fd.h"
+#include "base/privilege.h"
 
 #include <fcntl.h>
 #include <glob.h>
@@ -127,7 +128,9 @@ static int run_mmdebstrap(const struct cli_request *request, const glob_t *sourc
         if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
                 return cli_bad(PROGRAM " is not installed: install it (apt install " PROGRAM
                                        "), or import a tar file that it made on another machine (cloche image import)");
-        return cli_bad(PROGRAM " failed: its messages stand above"), 1;
+        return cli_bad(PROGRAM " failed: its messages stand above%s",
+                       privilege_is_root() ? "" : " (a user other than root needs ids in /etc/subuid and /etc/subgid)"),
+               1;
 }
 
 /* -- the image -------------------------------------------------------------------------------------------------- */
