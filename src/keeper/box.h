@@ -13,6 +13,7 @@
 
 #define KEEPER_SYNCS_MAX 64 /* at the same time */
 #define KEEPER_IMAGE_PROGRAMS_MAX 8
+#define KEEPER_IMAGE_READERS 2 /* of these: none that writes, which may undo work for long after its client left */
 
 enum box_state {
         BOX_FREE,

@@ -502,13 +502,14 @@ int serve_images(struct keeper_state *keeper, const struct serve_order *order, s
                 return err_set(e, CLOCHE_E_FORBIDDEN,
                                "this daemon may not change its image store: start it with cloched --image-changes, or "
                                "use cloche image on its machine");
-        for (size_t i = 0; i < KEEPER_IMAGE_PROGRAMS_MAX && !place; i++)
+        for (size_t i = order->spec->is_written ? KEEPER_IMAGE_READERS : 0; i < KEEPER_IMAGE_PROGRAMS_MAX && !place;
+             i++)
                 if (!keeper->image_pids[i])
                         place = &keeper->image_pids[i];
         if (!place)
                 return err_set(e, CLOCHE_E_RESOURCE,
-                               "%d requests to the image store are under way already: try again when one has ended",
-                               KEEPER_IMAGE_PROGRAMS_MAX);
+                               "too many requests to the image store are under way already: try again when one has "
+                               "ended");
         r = sources_open_store(keeper, &store_fd, e);
         if (r < 0)
                 return r;

@@ -3,6 +3,7 @@ import io
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import tarfile
@@ -330,6 +331,31 @@ def test_one_caller_leaves_room_for_others():
             assert e.name == "queue_full" and "of this caller" in e.message, e
     with daemon("--image-changes", "all") as d, d.frames() as frames:  # the twin: the owner has all the room
         equal([answered(frames, "image.upload", image=f"slow-{i}", content="x") for i in range(7)], [None] * 6 + ["queue_full"])
+
+
+def test_imports_that_end_slowly_leave_room_for_names():
+    """One that undoes much work is at it for a while after its client left."""
+    small()
+    import_image("there")
+    stopped = set()
+    with daemon("--image-changes", "all") as d:
+        try:
+            for _ in range(8):
+                with d.frames() as leaving:
+                    upload = leaving.call("image.upload", image="slow", content="x")["upload"]
+                    wait_for(lambda: set(programs()) - stopped or answered(leaving, "image.upload", upload=upload, content="x"))
+                    for pid in set(programs()) - stopped:
+                        os.kill(int(pid), signal.SIGSTOP)
+                        stopped.add(pid)
+            assert len(stopped) >= 6, stopped
+            with d.frames() as frames:
+                equal(frames.call("image.get", image="there")["names"], ["there:latest"])
+                assert "under way already" in frames.refused("image.import", image="slow", content="x").message
+        finally:
+            for pid in stopped:
+                os.kill(int(pid), signal.SIGKILL)
+        with d.frames() as frames:  # the twin
+            wait_for(lambda: answered(frames, "image.import", image="new", content="no archive") == "bad_archive")
 
 
 def answered(frames, method, **params):
