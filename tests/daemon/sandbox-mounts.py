@@ -341,6 +341,22 @@ def test_a_guest_killed_in_the_middle_of_a_call_leaves_no_trace():
         equal(shell(frames, "cat /mnt/a/f"), "a/f")
 
 
+def test_a_stopped_server_holds_up_neither_saves_nor_the_end_of_the_daemon():
+    """The user as whom it runs may stop it. The kernel has no valid attributes of the mount then: they have just changed."""
+    with Host() as host, host.daemon() as daemon, daemon.frames() as frames:
+        dirs = {"/workspace/a": {"path": host.at("a"), "permissions": WRITES}, "/mnt/f": {"path": host.at("b/f"), "kind": "file", "permissions": WRITES}}
+        frames.call("sandbox.create", sandbox="s", mount={"dirs": dirs})
+        stopped = []
+        for end in (lambda: frames.call("sandbox.stop", sandbox="s"), lambda: equal(daemon.stop(), 0)):
+            equal(shell(frames, "mkdir /workspace/a/d; echo x > /mnt/f; echo x >> kept; wc -l < kept"), f"{len(stopped) // 2 + 1}\n")
+            for pid in servers(daemon):
+                os.kill(pid, signal.SIGSTOP)
+                stopped.append(pid)
+            frames.call("sandbox.save", sandbox="s")
+            end()
+            wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in stopped))
+
+
 def test_a_full_layer_is_the_guests_own_trouble():
     with Host() as host, host.daemon() as daemon, daemon.frames() as frames:
         frames.call("sandbox.create", sandbox="s", limits={"diskBytes": 4 << 20}, mount={"dirs": {"/mnt/a": {"path": host.at("a"), "permissions": WRITES}}})

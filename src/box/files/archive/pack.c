@@ -383,6 +383,7 @@ static int save_tree(struct pack *p, const char *path, struct cloche_err *e)
         p->saved_device = p->saved_device ? p->saved_device : status.st_dev;
         if (status.st_dev != p->saved_device)
                 return 0;
+        walk.device = p->saved_device;
         path += strspn(path, "/");
         prefix = *path ? path_join(path, "") : strdup("");
         if (!prefix)

@@ -10,6 +10,8 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #define OPEN_MAX_AT_ONCE 32
 #define PATH_MAX_BYTES (64u << 20)
@@ -144,6 +146,17 @@ static int leave(struct walk *w, struct cloche_err *e)
 
 /* -- across --------------------------------------------------------------------------------------------------- */
 
+/* A mount. fstatat(2) would ask its server for attributes, and the user of the server may have stopped it; for
+ * these flags without a field the kernel has the answer (fuse_update_get_attr, fs/fuse/dir.c). */
+static int is_elsewhere(const struct walk *w, int dir_fd, const char *name)
+{
+        struct statx status;
+
+        return w->options->device &&
+               statx(dir_fd, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC, 0, &status) == 0 &&
+               makedev(status.stx_dev_major, status.stx_dev_minor) != w->options->device;
+}
+
 static int take(struct walk *w, char *item, struct cloche_err *e)
 {
         struct level *level = &w->levels[w->depth - 1];
@@ -155,6 +168,8 @@ static int take(struct walk *w, char *item, struct cloche_err *e)
                 item[size - 1] = '\0';
         if (set_path(w, level->prefix_size, item) < 0)
                 return request_no_memory(e);
+        if (is_elsewhere(w, level->fd, item))
+                return 0;
         if (fstatat(level->fd, item, &status, AT_SYMLINK_NOFOLLOW) < 0) {
                 /* ENOTCONN: a mount whose server has ended. */
                 if (errno == ENOENT || errno == ENOTCONN || (errno == EACCES && w->options->skips_denied))

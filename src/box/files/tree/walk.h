@@ -31,6 +31,7 @@ struct walk_options {
         unsigned is_flat : 1;      /* do not descend */
         unsigned skips_hidden : 1; /* skip names that begin with a dot and their contents */
         unsigned skips_denied : 1; /* unreadable directories count as empty */
+        dev_t device;              /* entries on others are passed over without a request to their server; 0: none is */
         const char *after;         /* with is_by_path: only paths after this one; NULL: all */
         size_t limit;              /* with is_by_path: the caller needs at most this many; 0: all */
 };
