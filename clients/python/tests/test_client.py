@@ -582,7 +582,8 @@ class Programs(unittest.TestCase):
                              "except KeyboardInterrupt:\n"
                              "    import time\n"
                              "    while client.stats()['runs']['now']: time.sleep(0.01)\n"
-                             "    print('ended', client.stats()['runs']['byStatus']['terminated'])\nclient.close()")
+                             "    runs = client.stats()['runs']\n"
+                             "    print('ended', runs['byStatus']['terminated'] or runs)\nclient.close()")
         self.assertEqual(process.stdout.readline(), "begun\n")
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.communicate(timeout=60), ("ended 1\n", ""))
