@@ -3,6 +3,7 @@
 #include "options.h"
 
 #include "base/suggest.h"
+#include "base/utf8.h"
 #include "cli/run/image-store.h"
 #include "engine/box/image.h"
 
@@ -466,12 +467,11 @@ static int help_size(const struct cli_handler *handler, const struct cli_option 
 static void print_option(const struct cli_option *option, int size)
 {
         char names[80];
-        int width = 28;
+        int width;
 
         snprintf(names, sizeof(names), "%s%s%s%s%s", option->alias, *option->alias ? ", " : "", option->name,
                  *option->argument ? " " : "", option->argument);
-        for (const char *at = names; *at; at++)
-                width += ((unsigned char)*at & 0xc0) == 0x80; /* no column of its own */
+        width = 28 + (int)(strlen(names) - utf8_count(names, strlen(names))); /* printf(3) counts bytes */
         printf("  %-*s %.*s\n", width, names, size, option->help);
 }
 

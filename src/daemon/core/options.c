@@ -4,6 +4,7 @@
 #include "caller.h"
 #include "packages.h"
 
+#include "base/utf8.h"
 #include "user/images-dir.h"
 
 #include <stdarg.h>
@@ -375,21 +376,12 @@ static int set(const struct option_row *row, struct daemon_options *o, const cha
         return 0;
 }
 
-static int columns(const char *text)
-{
-        int count = 0;
-
-        for (; *text; text++)
-                count += ((unsigned char)*text & 0xc0) != 0x80; /* not for a further byte of a character */
-        return count;
-}
-
 static int help(void)
 {
         printf("cloched: the Cloche daemon\n\nusage: cloched [OPTION…]\n\n");
         for (size_t i = 0; i < ROWS; i++) {
                 const char *argument = rows[i].argument ? rows[i].argument : "";
-                int used = (int)strlen(rows[i].name) + columns(argument);
+                int used = (int)(strlen(rows[i].name) + utf8_count(argument, strlen(argument)));
 
                 printf("  %s %s%*s %s\n", rows[i].name, argument, used < 28 ? 28 - used : 0, "", rows[i].help);
         }
