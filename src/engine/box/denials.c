@@ -112,11 +112,11 @@ struct policies {
 /* NULL: only the operator of the daemon could open it. */
 static json_t *permit(const struct policies *p, json_t *command, const char *host, unsigned port)
 {
-        char service[NETWORK_SERVICE_MAX + 1], rule[NETWORK_SERVICE_MAX + sizeof("host:")];
+        char service[NETWORK_SERVICE_MAX + 1], rule[NETWORK_SERVICE_MAX + sizeof(POLICY_SERVICE)];
         const char *preset;
 
         if (network_names_service(p->names, host, port, service)) {
-                snprintf(rule, sizeof(rule), "host:%s", service);
+                snprintf(rule, sizeof(rule), POLICY_SERVICE "%s", service);
                 return add_rule(command, rule, 0);
         }
         if (policy_is_service(host)) {

@@ -19,8 +19,6 @@
 #define FILE_BYTES_MAX (64u << 10)
 #define FILES_MAX 64 /* of a directory */
 #define RULE_BYTES 300
-#define SERVICE "host:"
-#define SERVICES ".host.internal"
 #define WORDS_END " \t\r\n\"'<>,"
 
 /* No host of an ecosystem is named here. files: configuration of the tools on the host, read when the
@@ -231,14 +229,6 @@ const char *network_names_preset(json_t *names, const char *host, unsigned port)
 /* -- ports of the host ------------------------------------------------------------------------------------------------
  */
 
-/* host:NAME; "host:80" is a port of the host "host". */
-static const char *service_of(const char *rule)
-{
-        size_t size = sizeof(SERVICE) - 1;
-
-        return strncmp(rule, SERVICE, size) == 0 && !(rule[size] >= '0' && rule[size] <= '9') ? rule + size : NULL;
-}
-
 static int expand_service(const json_t *names, json_t *list, size_t at, const char *name, struct cloche_err *e)
 {
         const json_t *port = json_object_get(json_object_get(names, "services"), name);
@@ -248,7 +238,7 @@ static int expand_service(const json_t *names, json_t *list, size_t at, const ch
                                "no port of the host is open under this name: expected a name of the daemon's option "
                                "--host-port NAME=PORT");
         return json_array_set_new(list, at,
-                                  json_sprintf(SERVICE "%s:%lld", name, (long long)json_integer_value(port))) < 0
+                                  json_sprintf(POLICY_SERVICE "%s:%lld", name, (long long)json_integer_value(port))) < 0
                        ? err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep the rules")
                        : 0;
 }
@@ -259,7 +249,7 @@ const char *network_names_service(const json_t *names, const char *host, unsigne
         size_t size = strcspn(host, ".");
         const json_t *known;
 
-        if (size > NETWORK_SERVICE_MAX || strcasecmp(host + size, SERVICES) != 0)
+        if (size > NETWORK_SERVICE_MAX || strcasecmp(host + size, "." POLICY_SERVICES) != 0)
                 return NULL;
         memcpy(ret, host, size);
         ret[size] = '\0';
@@ -326,10 +316,10 @@ static int expand_list(json_t *names, const json_t *policy, const char *key, jso
         }
         for (size_t i = 0; i < json_array_size(list); i++) { /* those of presets too */
                 const char *rule = text_of(json_array_get(list, i));
-                const char *service = rule ? service_of(rule) : NULL;
+                const char *service = rule ? policy_service_of(rule) : NULL;
 
                 if (service && expand_service(names, list, i, service, e) < 0)
-                        return err_wrap(e, "network.%s[%zu]: '%.300s'", key, i, text_of(json_array_get(list, i)));
+                        return err_wrap(e, "network.%s[%zu]: '%.300s'", key, i, rule);
         }
         return 0;
 }

@@ -15,9 +15,6 @@
 
 enum host_kind { HOST_NAMED, HOST_BELOW, HOST_ANY, HOST_ADDRESS, HOST_SERVICE };
 
-#define SERVICE "host:"
-#define SERVICES "host.internal"
-
 struct rule {
         enum host_kind kind;
         char *text;                         /* as given */
@@ -156,20 +153,20 @@ static int refuse_url(const char *text, struct cloche_err *e)
                        port);
 }
 
-/* host:NAME:PORT. "host:80" is a port of the host "host". */
-static int is_service_rule(const char *text)
+const char *policy_service_of(const char *rule)
 {
-        size_t size = sizeof(SERVICE) - 1;
+        size_t size = sizeof(POLICY_SERVICE) - 1;
 
-        return strncmp(text, SERVICE, size) == 0 && !(text[size] >= '0' && text[size] <= '9') &&
-               strchr(text + size, ':');
+        return strncmp(rule, POLICY_SERVICE, size) == 0 && !(rule[size] >= '0' && rule[size] <= '9') ? rule + size
+                                                                                                     : NULL;
 }
 
-static int read_service(const char *text, struct rule *rule, struct cloche_err *e)
+/* service: NAME:PORT. */
+static int read_service(const char *service, struct rule *rule, struct cloche_err *e)
 {
-        const char *name = text + sizeof(SERVICE) - 1, *colon = strchr(name, ':');
-        char whole[RULE_BYTES_MAX + sizeof("." SERVICES)];
-        int size = snprintf(whole, sizeof(whole), "%.*s." SERVICES, (int)(colon - name), name);
+        const char *colon = strchr(service, ':');
+        char whole[RULE_BYTES_MAX + sizeof("." POLICY_SERVICES)];
+        int size = snprintf(whole, sizeof(whole), "%.*s." POLICY_SERVICES, (int)(colon - service), service);
 
         rule->kind = HOST_SERVICE;
         return host_name(whole, (size_t)size, rule->name) < 0
@@ -185,15 +182,16 @@ static int keep_text(const char *text, struct rule *rule, struct cloche_err *e)
 
 static int read_rule(const char *text, size_t size, struct rule *rule, struct cloche_err *e)
 {
-        const char *colon;
+        const char *colon, *service;
         int r;
 
         if (size > RULE_BYTES_MAX || strlen(text) != size)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a rule has at most %d bytes, and no NUL", RULE_BYTES_MAX);
         if (strstr(text, "://"))
                 return refuse_url(text, e);
-        if (is_service_rule(text)) {
-                r = read_service(text, rule, e);
+        service = policy_service_of(text);
+        if (service && strchr(service, ':')) {
+                r = read_service(service, rule, e);
                 return r == 0 ? keep_text(text, rule, e) : r;
         }
         colon = strchr(text, ':');
@@ -343,7 +341,7 @@ static const struct rule *find_name(const struct rules *rules, const char *name,
 
 int policy_is_service(const char *name)
 {
-        return is_below(name, SERVICES) || strcmp(name, SERVICES) == 0;
+        return is_below(name, POLICY_SERVICES) || strcmp(name, POLICY_SERVICES) == 0;
 }
 
 /* A rule of allow opens a service of this machine only if it is about that service. */

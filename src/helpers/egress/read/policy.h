@@ -33,6 +33,10 @@ void policy_free(struct policy *policy); /* accepts NULL */
 struct policy_verdict policy_resolves(const struct policy *policy, const char *name);
 /* Check a connection to a name. */
 struct policy_verdict policy_name(const struct policy *policy, const char *name, unsigned port);
+#define POLICY_SERVICE "host:"          /* begins a rule about a service of this machine */
+#define POLICY_SERVICES "host.internal" /* their names are below it */
+/* Return the text after "host:" of such a rule; NULL: it is another one. "host:80" is a port of the host "host". */
+const char *policy_service_of(const char *rule);
 /* True for names below host.internal: services of this machine's loopback, at 127.0.0.1. Only a rule
  * host:NAME:PORT allows NAME.host.internal, on this port. The engine makes such rules of what the
  * operator opened; it accepts none from callers. No name server is asked. */
