@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "engine/loop/engine.h"
 #include "engine/mounts/changeset.h"
 #include "wire/value.h"
 
@@ -66,11 +67,10 @@ int changes_read_mount(const struct daemon *d, const json_t *mount, json_t **ret
 {
         int r = read_events(json_object_get(mount, "events"), ret_events, e);
 
+        if (r == 0)
+                r = mount_roots_check(&d->engine->mount_roots, e);
         if (r < 0)
                 return r;
-        if (d->options.engine.mount_root_count == 0)
-                return err_set(e, CLOCHE_E_FORBIDDEN,
-                               "no directory may be mounted here: cloched was started without --mount-root");
         *ret_mount = json_copy((json_t *)mount);
         if (!*ret_mount)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the mount");

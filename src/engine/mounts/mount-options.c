@@ -386,6 +386,13 @@ static int read_allow_abort(const json_t *given, int *ret_skips, struct cloche_e
         return 0;
 }
 
+int mount_roots_check(const struct mount_roots *roots, struct cloche_err *e)
+{
+        return roots->count > 0 ? 0
+                                : err_set(e, CLOCHE_E_FORBIDDEN,
+                                          "no directory may be mounted here: cloched was started without --mount-root");
+}
+
 int mount_options_load(const struct mount_roots *roots, const json_t *mount, struct mount_options *ret,
                        struct cloche_err *e)
 {

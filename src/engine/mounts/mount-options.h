@@ -39,6 +39,9 @@ struct mount_options {
 const struct mount_option *mount_options_find(const struct mount_options *options, const char *path,
                                               const char **ret_below);
 
+/* For mounts of a daemon's callers. -CLOCHE_E_FORBIDDEN: its operator permits none. */
+int mount_roots_check(const struct mount_roots *roots, struct cloche_err *e);
+
 /* {dirs, permissions, loading, sync {mode, onError, conflict, links, allowAbort}, security
  * {followSymlinks}, onPermissionDenied}. A directory is a path of the host, or {path, kind:
  * "directory" or "file", permissions, loading, security, onPermissionDenied}, which override the

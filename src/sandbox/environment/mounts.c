@@ -20,13 +20,10 @@ int sandbox_mounts_check(const struct sandbox_request *request, struct cloche_er
         const json_t *mount = json_object_get(request->params, "mount");
         const struct mount_roots *roots = &request->all->engine->mount_roots;
         struct mount_options options = {0};
-        int r;
+        int r = mount ? mount_roots_check(roots, e) : 0;
 
-        if (!mount)
-                return 0;
-        if (roots->count == 0)
-                return err_set(e, CLOCHE_E_FORBIDDEN,
-                               "no directory may be mounted here: cloched was started without --mount-root");
+        if (r < 0 || !mount)
+                return r;
         if (json_object_get(mount, "sync"))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
                                "mount.sync says when the changes of a run are written to the host, and a sandbox has "
