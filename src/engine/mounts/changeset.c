@@ -66,10 +66,10 @@ static int take_options(struct cloche_changeset *set, const struct mount_options
 {
         int r = 0;
 
-        set->on_error = options->on_error;
-        set->conflict = options->conflict;
+        set->on_error = options->sync.on_error;
+        set->conflict = options->sync.conflict;
         set->abort_skips = options->abort_skips;
-        set->links = options->links;
+        set->links = options->sync.links;
         for (size_t i = 0; r == 0 && i < options->count; i++)
                 r = name_row(&set->rows[set->count++], &options->rows[i]);
         return r;

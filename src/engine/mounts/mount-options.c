@@ -62,13 +62,14 @@ static const char *sync_mode(const char *name)
 }
 
 /* Read a member that is absent or one of the names. */
-static int read_name(const json_t *object, const char *member, const char *(*among)(const char *),
-                     const char *full_name, const char *expected, const char **ret, struct cloche_err *e)
+/* where: of the object, for messages. */
+static int read_name(const json_t *object, const char *where, const char *member, const char *(*among)(const char *),
+                     const char *expected, const char **ret, struct cloche_err *e)
 {
         const json_t *value = json_object_get(object, member);
 
         *ret = !value || json_is_string(value) ? among(json_string_value(value)) : NULL;
-        return *ret ? 0 : refuse(e, full_name, expected);
+        return *ret ? 0 : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s.%s must be %s", where, member, expected);
 }
 
 static int check_members(const json_t *object, const char *where, const char *const *known, size_t count,
@@ -386,6 +387,16 @@ static int read_allow_abort(const json_t *given, int *ret_skips, struct cloche_e
         return 0;
 }
 
+int sync_policies_read(const json_t *object, const char *where, struct sync_policies *ret, struct cloche_err *e)
+{
+        int r = read_name(object, where, "onError", mount_on_error, "rollback, continue or abort", &ret->on_error, e);
+
+        if (r == 0)
+                r = read_name(object, where, "conflict", mount_conflict, "refuse, keepBoth or overwrite",
+                              &ret->conflict, e);
+        return r < 0 ? r : read_name(object, where, "links", mount_links, "any or inside", &ret->links, e);
+}
+
 int mount_roots_check(const struct mount_roots *roots, struct cloche_err *e)
 {
         return roots->count > 0 ? 0
@@ -414,17 +425,11 @@ int mount_options_load(const struct mount_roots *roots, const json_t *mount, str
         if (r == 0)
                 r = check_loading(json_object_get(mount, "loading"), e);
         if (r == 0)
-                r = read_name(sync, "mode", sync_mode, "sync.mode", "batch or manual", &mode, e);
+                r = read_name(sync, "mount.sync", "mode", sync_mode, "batch or manual", &mode, e);
         if (r == 0)
-                r = read_name(sync, "onError", mount_on_error, "sync.onError", "rollback, continue or abort",
-                              &ret->on_error, e);
-        if (r == 0)
-                r = read_name(sync, "conflict", mount_conflict, "sync.conflict", "refuse, keepBoth or overwrite",
-                              &ret->conflict, e);
+                r = sync_policies_read(sync, "mount.sync", &ret->sync, e);
         if (r == 0)
                 r = read_allow_abort(json_object_get(sync, "allowAbort"), &ret->abort_skips, e);
-        if (r == 0)
-                r = read_name(sync, "links", mount_links, "sync.links", "any or inside", &ret->links, e);
         if (r < 0)
                 return r;
         ret->is_manual = strcmp(mode, "manual") == 0;

@@ -15,6 +15,11 @@ struct mount_roots {
         char **arguments; /* likewise, for the keeper's command line */
 };
 
+/* Static names of the contract. */
+struct sync_policies {
+        const char *on_error, *conflict, *links;
+};
+
 struct mount_option {
         char target[KEEPER_TARGET_MAX]; /* in the box */
         char *source;                   /* on the host, for errors and results */
@@ -29,8 +34,8 @@ struct mount_option {
 struct mount_options {
         struct mount_option rows[KEEPER_MOUNTS_MAX];
         size_t count;
-        int is_manual;                           /* writes to the host only on request */
-        const char *on_error, *conflict, *links; /* static names of the contract */
+        int is_manual; /* writes to the host only on request */
+        struct sync_policies sync;
         int abort_skips; /* allowAbort was false: an abort in beforeSync only skips its change */
 };
 
@@ -56,6 +61,10 @@ void mount_options_done(struct mount_options *options);
 const char *mount_on_error(const char *name);
 const char *mount_conflict(const char *name);
 const char *mount_links(const char *name);
+
+/* Read them from {onError, conflict, links}; those that are absent have their defaults. where: of the object,
+ * for messages. */
+int sync_policies_read(const json_t *object, const char *where, struct sync_policies *ret, struct cloche_err *e);
 
 /* True if target is at or below /workspace, /tmp or /home/cloche, where a box may be written to.
  * Boxes of templates can have mounts only there. */

@@ -14,8 +14,8 @@
 #include <string.h>
 
 struct mounts_sync {
-        const char *on_error, *conflict, *links; /* static names */
-        int caller_fd;                           /* rights to use; owned, or -EBADF */
+        struct sync_policies policies;
+        int caller_fd; /* rights to use; owned, or -EBADF */
         struct cloche_changeset *set;
         cloche_sync *sync;
         void (*done)(struct sandbox *s, const struct cloche_err *e);
@@ -25,27 +25,12 @@ struct mounts_sync {
 
 /* -- the request ------------------------------------------------------------------------------------------------ */
 
-static int read_policy(const json_t *given, const char *member, const char *(*find)(const char *), const char **ret,
-                       struct cloche_err *e)
+static int read_policies(const json_t *given, struct sync_policies *ret, struct cloche_err *e)
 {
-        const json_t *value = json_object_get(given, member);
-
-        *ret = value && !json_is_string(value) ? NULL : find(json_string_value(value));
-        return *ret ? 0
-                    : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "sync.%s has no such value: see sync.%s of a mount", member,
-                              member);
-}
-
-static int read_policies(const json_t *given, struct mounts_sync *sync, struct cloche_err *e)
-{
-        int r = read_policy(given, "onError", mount_on_error, &sync->on_error, e);
+        int r = sync_policies_read(given, "sync", ret, e);
         const char *key;
         json_t *value;
 
-        if (r == 0)
-                r = read_policy(given, "conflict", mount_conflict, &sync->conflict, e);
-        if (r == 0)
-                r = read_policy(given, "links", mount_links, &sync->links, e);
         json_object_foreach ((json_t *)given, key, value)
                 if (r == 0 && strcmp(key, "onError") != 0 && strcmp(key, "conflict") != 0 && strcmp(key, "links") != 0)
                         r = err_set(e, CLOCHE_E_INVALID_ARGUMENT,
@@ -80,7 +65,7 @@ int sandbox_mounts_want_sync(struct sandbox *s, const struct sandbox_request *re
                 return 0;
         r = check(s, caller_fd, e);
         if (r == 0)
-                r = read_policies(given, &sync, e);
+                r = read_policies(given, &sync.policies, e);
         if (r == 0 && s->has_caller && (sync.caller_fd = fcntl(caller_fd, F_DUPFD_CLOEXEC, 3)) < 0)
                 r = err_os(e, CLOCHE_E_RESOURCE, errno, "sync the mounts of a sandbox");
         if (r == 0 && !(s->mounts_sync = malloc(sizeof(sync)))) {
@@ -184,9 +169,9 @@ static void on_synced(void *data, cloche_sync *sync)
 static int start(struct sandbox *s, struct cloche_err *e)
 {
         struct mounts_sync *sync = s->mounts_sync;
-        struct cloche_sync_options opt = {.on_error = sync->on_error,
-                                          .conflict = sync->conflict,
-                                          .links = sync->links,
+        struct cloche_sync_options opt = {.on_error = sync->policies.on_error,
+                                          .conflict = sync->policies.conflict,
+                                          .links = sync->policies.links,
                                           .has_caller = sync->caller_fd >= 0,
                                           .caller_fd = sync->caller_fd,
                                           .on_end = on_synced,
