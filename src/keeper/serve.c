@@ -460,15 +460,21 @@ int serve_mount(struct keeper_state *keeper, const struct serve_order *order, st
         return r;
 }
 
+/* The first place from `first` on that is free; NULL: none. */
+static pid_t *find_place(pid_t *pids, size_t first, size_t count)
+{
+        for (size_t i = first; i < count; i++)
+                if (!pids[i])
+                        return &pids[i];
+        return NULL;
+}
+
 int serve_sync(struct keeper_state *keeper, const struct serve_order *order, struct cloche_err *e)
 {
         __attribute__((cleanup(directory_done))) struct directory directory = {.fd = -EBADF};
-        pid_t *place = NULL;
+        pid_t *place = find_place(keeper->sync_pids, 0, KEEPER_SYNCS_MAX);
         int r;
 
-        for (size_t i = 0; i < KEEPER_SYNCS_MAX && !place; i++)
-                if (!keeper->sync_pids[i])
-                        place = &keeper->sync_pids[i];
         if (!place)
                 return err_set(e, CLOCHE_E_RESOURCE, "%d syncs are under way already: try again when one has ended",
                                KEEPER_SYNCS_MAX);
@@ -495,17 +501,15 @@ int serve_sync(struct keeper_state *keeper, const struct serve_order *order, str
 int serve_images(struct keeper_state *keeper, const struct serve_order *order, struct cloche_err *e)
 {
         _cleanup_fd_ int store_fd = -EBADF;
-        pid_t *place = NULL;
+        pid_t *place;
         int r;
 
         if (order->spec->is_written && !keeper->images_are_written)
                 return err_set(e, CLOCHE_E_FORBIDDEN,
                                "this daemon may not change its image store: start it with cloched --image-changes, or "
                                "use cloche image on its machine");
-        for (size_t i = order->spec->is_written ? KEEPER_IMAGE_READERS : 0; i < KEEPER_IMAGE_PROGRAMS_MAX && !place;
-             i++)
-                if (!keeper->image_pids[i])
-                        place = &keeper->image_pids[i];
+        place = find_place(keeper->image_pids, order->spec->is_written ? KEEPER_IMAGE_READERS : 0,
+                           KEEPER_IMAGE_PROGRAMS_MAX);
         if (!place)
                 return err_set(e, CLOCHE_E_RESOURCE,
                                "too many requests to the image store are under way already: try again when one has "
