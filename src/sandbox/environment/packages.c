@@ -270,7 +270,7 @@ static json_t *install_params(const struct package_job *job)
         return params;
 }
 
-/* The tool's output; without any, what the shell printed: the image may lack `tail`. */
+/* The tool's output; without any, the shell's message: the image may lack `tail`. */
 static json_t *output_of(const json_t *result)
 {
         json_t *text = json_object_get(result, "stdout");
