@@ -111,14 +111,20 @@ static int handle_list(void *argument, const json_t *params, struct server_reply
         return r == 0 ? manage_list(&p->store, &ret->result, e) : r;
 }
 
+/* The name of an image to read, in the store as it is now. */
+static int read_name(struct program *p, const json_t *params, const char **ret, struct cloche_err *e)
+{
+        int r = read_text(params, "name", true, ret, e);
+
+        return r == 0 ? store_refresh(&p->store, e) : r;
+}
+
 static int handle_inspect(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct program *p = argument;
         const char *name;
-        int r = read_text(params, "name", true, &name, e);
+        int r = read_name(p, params, &name, e);
 
-        if (r == 0)
-                r = store_refresh(&p->store, e);
         return r == 0 ? manage_inspect(&p->store, name, &ret->result, e) : r;
 }
 
@@ -126,10 +132,8 @@ static int handle_resolve(void *argument, const json_t *params, struct server_re
 {
         struct program *p = argument;
         const char *name;
-        int r = read_text(params, "name", true, &name, e);
+        int r = read_name(p, params, &name, e);
 
-        if (r == 0)
-                r = store_refresh(&p->store, e);
         return r == 0 ? manage_resolve(&p->store, name, &ret->result, e) : r;
 }
 
@@ -137,10 +141,8 @@ static int handle_verify(void *argument, const json_t *params, struct server_rep
 {
         struct program *p = argument;
         const char *name;
-        int r = read_text(params, "name", true, &name, e);
+        int r = read_name(p, params, &name, e);
 
-        if (r == 0)
-                r = store_refresh(&p->store, e);
         return r == 0 ? manage_verify(&p->store, name, &p->work, &ret->result, e) : r;
 }
 
