@@ -83,22 +83,25 @@ static int add_gid(struct daemon_options *o, const char *value)
         return add_id("--allow-gid", value, o->gids.ids, &o->gids.count);
 }
 
-static int add_name(const char *option, const char *value, const char **names, unsigned *count)
+/* expected: the text that the option expects instead; NULL: the value is valid. */
+static int add_name(const char *option, const char *value, const char *expected, struct option_list *list)
 {
-        if (*count == OPTIONS_LIST_MAX)
+        if (expected)
+                return bad("%s must be %s, not '%s'", option, expected, value);
+        if (list->count == OPTIONS_LIST_MAX)
                 return bad("%s is given more than %d times", option, OPTIONS_LIST_MAX);
-        names[(*count)++] = value;
+        list->names[list->count++] = value;
         return 0;
 }
 
 static int add_host(struct daemon_options *o, const char *value)
 {
-        return add_name("--allow-host", value, o->hosts.names, &o->hosts.count);
+        return add_name("--allow-host", value, NULL, &o->hosts);
 }
 
 static int add_origin(struct daemon_options *o, const char *value)
 {
-        return add_name("--allow-origin", value, o->origins.names, &o->origins.count);
+        return add_name("--allow-origin", value, NULL, &o->origins);
 }
 
 static int set_level(struct daemon_options *o, const char *value)
@@ -193,26 +196,17 @@ static int set_network(struct daemon_options *o, const char *value)
 
 static int add_package_index(struct daemon_options *o, const char *value)
 {
-        const char *expected = packages_check_index(o, value);
-
-        return expected ? bad("--package-index must be %s, not '%s'", expected, value)
-                        : add_name("--package-index", value, o->package_indexes.names, &o->package_indexes.count);
+        return add_name("--package-index", value, packages_check_index(o, value), &o->package_indexes);
 }
 
 static int add_network_preset(struct daemon_options *o, const char *value)
 {
-        const char *expected = packages_check_preset(value);
-
-        return expected ? bad("--network-preset must be %s, not '%s'", expected, value)
-                        : add_name("--network-preset", value, o->network_presets.names, &o->network_presets.count);
+        return add_name("--network-preset", value, packages_check_preset(value), &o->network_presets);
 }
 
 static int add_host_port(struct daemon_options *o, const char *value)
 {
-        const char *expected = packages_check_port(o, value);
-
-        return expected ? bad("--host-port must be %s, not '%s'", expected, value)
-                        : add_name("--host-port", value, o->host_ports.names, &o->host_ports.count);
+        return add_name("--host-port", value, packages_check_port(o, value), &o->host_ports);
 }
 
 static int set_package_proxy(struct daemon_options *o, const char *value)

@@ -17,6 +17,11 @@ enum image_changes {
         IMAGE_CHANGES_ALL,   /* others add images, and neither replace nor remove them */
 };
 
+struct option_list {
+        const char *names[OPTIONS_LIST_MAX];
+        unsigned count;
+};
+
 struct daemon_options {
         struct cloche_engine_options engine;
         const char *socket_path, *listen, *token_file, *tls_certificate_file, *tls_key_file;
@@ -27,11 +32,9 @@ struct daemon_options {
                 long ids[OPTIONS_LIST_MAX];
                 unsigned count;
         } uids, gids;
-        struct {
-                const char *names[OPTIONS_LIST_MAX];
-                unsigned count;
-        } hosts, origins, package_indexes, network_presets, host_ports; /* KIND=URL, NAME=RULE,…, NAME=PORT */
-        const char *mount_roots[OPTIONS_LIST_MAX];                      /* for engine, like mount_root_uids */
+        struct option_list hosts, origins, package_indexes, network_presets,
+                host_ports;                        /* KIND=URL, NAME=RULE,…, NAME=PORT */
+        const char *mount_roots[OPTIONS_LIST_MAX]; /* for engine, like mount_root_uids */
         int64_t mount_root_uids[OPTIONS_LIST_MAX];
         const char *state_dir;    /* NULL: the default; "": none */
         const char *preview_host; /* HOST or HOST:PORT */
