@@ -16,17 +16,17 @@
 /* Without blanks, quotes, backslashes and control characters: a URL needs no escape in a variable, nor in YAML. */
 #define URL_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~:/?#[]@!$&()*+,;=%"
 
-/* The preset of a tool's index in network policies, and the variables that the tool reads; gem has none for its
- * sources, but a file. */
+/* The preset of a tool's index in network policies, and the variables that the tool reads (spec/packages.def). */
 static const struct kind {
         const char *name, *preset, *first,
                 *others;     /* others: further indexes, with blanks between; NULL: there is only one */
         const char *trusted; /* hosts that may be without TLS */
         const char *proxies[3];
 } kinds[] = {
-        {"pip", "python", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST", {"PIP_PROXY"}},
-        {"npm", "node", "NPM_CONFIG_REGISTRY", NULL, NULL, {"NPM_CONFIG_PROXY", "NPM_CONFIG_HTTPS_PROXY"}},
-        {"gem", "ruby", NULL, "", NULL, {NULL}},
+#define CLOCHE_PACKAGES(kind, preset, install, index, more, trusted, proxy, tls_proxy) \
+        {kind, preset, index, more, trusted, {proxy, tls_proxy}},
+#include <cloche/packages.def>
+#undef CLOCHE_PACKAGES
 };
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 

@@ -25,9 +25,9 @@
 static const struct kind {
         const char *name, *preset, *command;
 } kinds[] = {
-        {"pip", "python", "python3 -m pip install --user --no-cache-dir --no-input"},
-        {"npm", "node", "npm install -g --no-audit --no-fund --cache /tmp/.npm"},
-        {"gem", "ruby", "gem install --no-document"},
+#define CLOCHE_PACKAGES(kind, preset, install, ...) {kind, preset, install},
+#include <cloche/packages.def>
+#undef CLOCHE_PACKAGES
 };
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
