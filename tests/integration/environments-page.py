@@ -15,7 +15,7 @@ def commands():
 
 def placed(line):
     """The command with the test's store and image."""
-    line = re.sub(r"cloche image (\w+)", r"cloche image \1 --images images", line.replace("/srv/root", "image"))
+    line = re.sub(r"cloche image (?!warm)(\w+)", r"cloche image \1 --images images", line.replace("/srv/root", "image"))
     return re.sub(r"--image (\S+)$", r"--image \1 --images images", line)
 
 

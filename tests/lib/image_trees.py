@@ -23,6 +23,18 @@ def copy_files(image, paths):
             shutil.copy(os.path.realpath(name), target)
 
 
+def make_shell(name="image"):
+    """bash with its libraries, 3 MB."""
+    image = os.path.abspath(name)
+    for directory in ("usr/bin", "usr/lib", "usr/lib64", "etc"):
+        os.makedirs(f"{image}/{directory}")
+    for name in ("bin", "lib", "lib64"):
+        os.symlink("usr/" + name, f"{image}/{name}")
+    copy_programs(image, "/usr/bin/bash")
+    copy_files(image, libraries_of(os.path.join(os.environ["CLOCHE_BUILD"], "cloche-bash.so")))
+    return image
+
+
 def make_image(name="image"):
     """Debian's python3, bash, dash and env with their libraries, 40 MB; /etc/marker has the name."""
     image = os.path.abspath(name)

@@ -13,7 +13,7 @@ from ._context_results import (CellError, CellFailedError, CellResult, Checkpoin
                                Variable)
 from ._core import Output
 from ._declare import Expression, Function, Shim, Source, Value
-from ._images import ImageCheck, ImageImport, ImageInfo
+from ._images import ImageCheck, ImageImport, ImageInfo, WarmInterpreter
 from ._mount import Loading, Mount, Permissions, Rule, Sync
 from ._requests import Abort, Directory, File, Skip, Symlink
 from ._results import (Change, Changes, Collected, Console, Denial, Guard, GuestError, Language, Meta, PrefixInfo, Result, SyncOutcome,
@@ -39,5 +39,5 @@ __all__ = [
     "NetworkDecision", "OpenPort", "Output", "OutputPage", "Permissions", "Ports", "Prefix", "PrefixInfo", "Process", "ProcessInfo",
     "Question", "RefusedConnection", "Replaced", "Result", "Rule", "Run", "RunFailedError", "RunTimeoutError", "Sandbox", "SandboxEvent", "SandboxInfo", "SandboxMount",
     "Session", "SessionInfo", "Shim", "Skip", "Source", "Stream", "SubprocessResult", "SubprocessSandbox", "Symlink", "Sync", "SyncOutcome",
-    "SyncPlan", "SyncReport", "Tool", "UnknownMethodError", "Value", "ValueRefusedError", "Variable", "Waited", "__version__", *errors.__all__,
+    "SyncPlan", "SyncReport", "Tool", "UnknownMethodError", "Value", "ValueRefusedError", "Variable", "Waited", "WarmInterpreter", "__version__", *errors.__all__,
 ]

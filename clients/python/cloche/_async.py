@@ -226,6 +226,7 @@ class AsyncCloche:
     verify_image = _awaits(_images.verify_image)
     delete_image = _awaits(_images.delete_image)
     prune_images = _awaits(_images.prune_images)
+    warm_image = _awaits(_images.warm_image)
 
     @property
     def daemon_pid(self) -> int | None:

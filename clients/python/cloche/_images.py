@@ -83,6 +83,22 @@ class ImageCheck:
                    tuple(_list(raw, "changes")), raw)
 
 
+@dataclass(frozen=True)
+class WarmInterpreter:
+    """An interpreter in an image from which runs are forked."""
+
+    language: str
+    is_new: bool
+    """False: it was ready before."""
+    memory_bytes: int
+    """The memory that it took to start."""
+    raw: Raw = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, raw: Raw) -> WarmInterpreter:
+        return cls(_get(raw, "language", str, ""), _get(raw, "isNew", bool, False), _get(raw, "memoryBytes", int, 0), raw)
+
+
 def images() -> Request[list[ImageInfo]]:
     """List the images of the daemon's store."""
     return Request("image.list", {}, lambda message: [ImageInfo.read(row) for row in read_rows(message, "images")])
@@ -107,6 +123,16 @@ def delete_image(image: str) -> Request[None]:
 def prune_images() -> Request[dict[str, Any]]:
     """Remove images without a name, and what killed imports left. Returns the numbers: images, trees, leftovers, inUse, keptBytes."""
     return Request("image.prune", {}, read_object)
+
+
+def warm_image(image: str, *languages: str, image_settings: Mapping[str, Any] | None = None) -> Request[list[WarmInterpreter]]:
+    """Start interpreters in an image; the caller's runs in it are then forked from them. Returns when all are ready. Each
+    ends after ten minutes without use, and until then the image is in use.
+
+    image_settings  what applies with a digest in place of a name: {"env": …, "workingDirectory": …}
+    """
+    params = {**_named(image), "languages": list(languages), **({} if image_settings is None else {"imageSettings": dict(image_settings)})}
+    return Request("image.warm", params, lambda message: [WarmInterpreter.read(row) for row in read_rows(message, "interpreters")])
 
 
 def import_image(source: Path | IO[bytes], image: str, *, tag: str | None = None) -> Steps[ImageImport]:

@@ -196,6 +196,7 @@ class Cloche:
     verify_image = _waits(_images.verify_image)
     delete_image = _waits(_images.delete_image)
     prune_images = _waits(_images.prune_images)
+    warm_image = _waits(_images.warm_image)
 
     @property
     def daemon_pid(self) -> int | None:

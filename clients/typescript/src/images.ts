@@ -1,7 +1,7 @@
 // The image store of the daemon: operations image.* of spec/daemon.def.
 import { createReadStream } from 'node:fs'
 import type {
-  Image, ImageDeleted, ImageImported, Images as ImageList, ImagesPruned, ImageUpload, ImageVerified
+  Image, ImageDeleted, ImageImported, Images as ImageList, ImagesPruned, ImageUpload, ImageVerified, ImageWarmed
 } from './generated/answers.js'
 import type { AskOptions } from './client.js'
 import { InvalidArgumentError } from './generated/errors.js'
@@ -11,6 +11,16 @@ export type ImageSource = string | Uint8Array | AsyncIterable<Uint8Array>
 export interface ImportOptions extends AskOptions {
   /** The image to take, if the archive has several. */
   tag?: string | undefined
+}
+
+/** Environment and working directory that an image states; with a name the daemon finds them itself. */
+export interface ImageSettings {
+  env?: Record<string, string> | undefined
+  workingDirectory?: string | undefined
+}
+export interface WarmOptions extends AskOptions {
+  /** Applies with a digest in place of a name. */
+  imageSettings?: ImageSettings | undefined
 }
 
 type Plain = <T>(method: string, params: object, options: AskOptions) => Promise<T>
@@ -45,6 +55,15 @@ export class Images {
   /** Removes images without a name, and what killed imports left. */
   async prune (options: AskOptions = {}): Promise<ImagesPruned> {
     return await this.plain('image.prune', {}, { timeoutMs: LONG_MS, ...options })
+  }
+
+  /**
+   * Starts interpreters in an image; the caller's runs in it are then forked from them. Resolves when all are ready. Each
+   * ends after idleMs without use, and until then the image is in use.
+   */
+  async warm (image: string, languages: string | string[], { imageSettings, ...options }: WarmOptions = {}): Promise<ImageWarmed> {
+    const params = { image, languages: typeof languages === 'string' ? [languages] : languages }
+    return await this.plain('image.warm', imageSettings === undefined ? params : { ...params, imageSettings }, { timeoutMs: LONG_MS, ...options })
   }
 
   /**

@@ -312,6 +312,32 @@ static int prune(struct cli_request *request)
         return code;
 }
 
+/* -- interpreters --------------------------------------------------------------------------------------------- */
+
+static void print_interpreter(const json_t *row)
+{
+        printf("%-12s ready, %s\n", text_of(row, "language"),
+               json_is_true(json_object_get(row, "isNew")) ? "started" : "was so before");
+}
+
+static int warm(struct cli_request *request)
+{
+        json_t *languages = json_array(), *answer = NULL;
+        int code;
+
+        for (int i = 1; i < request->positional_count; i++)
+                json_array_append_new(languages, json_string(request->positional[i]));
+        code = sandbox_request_once(request, "image.warm",
+                                    json_pack("{s:s, s:o}", "image", request->positional[0], "languages", languages),
+                                    &answer);
+        if (code == 0 && request->json)
+                sandbox_print_json(answer);
+        else if (code == 0)
+                print_rows(json_object_get(answer, "interpreters"), 0, print_interpreter);
+        json_decref(answer);
+        return code;
+}
+
 /* -- export --------------------------------------------------------------------------------------------------- */
 
 /* An existing file is replaced once the new one is whole. */
@@ -385,6 +411,13 @@ const struct cli_handler command_image_verify = {
 
 const struct cli_handler command_image_prune = {
         .run = prune,
+};
+
+const struct cli_handler command_image_warm = {
+        .run = warm,
+        .expected = "an image and a language",
+        .positional_min = 2,
+        .positional_max = CLI_WORDS_MAX,
 };
 
 const struct cli_handler command_image_export = {

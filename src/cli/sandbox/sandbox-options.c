@@ -112,6 +112,7 @@ static const char *what_of(const char *method)
                 {"sandbox.save", "saving the sandbox"},         {"sandbox.delete", "ending the sandbox"},
                 {"context.create", "starting the interpreter"}, {"context.fork", "copying the context"},
                 {"context.checkpoint", "keeping the context"},  {"context.rollback", "putting the context back"},
+                {"image.warm", "starting the interpreters"},
         };
 
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)

@@ -116,6 +116,7 @@ static int (*const handlers[OPERATION_COUNT])(const struct client_request *reque
         [OPERATION_IMAGE_DELETE] = image_operate,
         [OPERATION_IMAGE_VERIFY] = image_operate,
         [OPERATION_IMAGE_PRUNE] = image_operate,
+        [OPERATION_IMAGE_WARM] = image_warm,
 };
 
 int operation_permit(const struct client_request *request, struct cloche_err *e)

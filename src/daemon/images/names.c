@@ -22,7 +22,8 @@ struct image_name {
 static int takes_image(enum operation_symbol symbol)
 {
         return symbol == OPERATION_CALL || symbol == OPERATION_SCRIPT || symbol == OPERATION_EVALUATE ||
-               symbol == OPERATION_PREFIX_CREATE || symbol == OPERATION_SANDBOX_CREATE;
+               symbol == OPERATION_PREFIX_CREATE || symbol == OPERATION_SANDBOX_CREATE ||
+               symbol == OPERATION_IMAGE_WARM;
 }
 
 /* With a mistake in it too, which the engine reports. */

@@ -8,6 +8,9 @@
 /* image.list, get, verify, delete and prune. */
 int image_operate(const struct client_request *request, json_t **ret, struct cloche_err *e);
 
+/* image.warm. */
+int image_warm(const struct client_request *request, json_t **ret, struct cloche_err *e);
+
 /* image.upload and image.import. */
 int image_import(const struct client_request *request, json_t **ret, struct cloche_err *e);
 /* Undo the client's unfinished imports. */

@@ -330,15 +330,21 @@ static int start(struct daemon *d, int data_fd, int may_write, struct image_prog
         return r;
 }
 
+int images_check_store(const struct daemon *d, struct cloche_err *e)
+{
+        return d->engine->has_images ? 0
+                                     : err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                               "this daemon has no image store (cloched --images names one)");
+}
+
 int image_program_start(struct daemon *d, int64_t principal, int data_fd, int may_write, struct image_program **ret,
                         struct cloche_err *e)
 {
         int r;
 
-        if (!d->engine->has_images)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "this daemon has no image store (cloched --images names one)");
-        r = check_room(d, principal, e);
+        r = images_check_store(d, e);
+        if (r == 0)
+                r = check_room(d, principal, e);
         if (r == 0)
                 r = start(d, data_fd, may_write, ret, e);
         if (r == 0)
@@ -349,12 +355,9 @@ int image_program_start(struct daemon *d, int64_t principal, int data_fd, int ma
 int images_read(struct daemon *d, const char *method, json_t *params, image_answered answered, void *data,
                 struct image_request **ret, struct cloche_err *e)
 {
-        int r = 0;
+        int r = images_check_store(d, e);
 
-        if (!d->engine->has_images)
-                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                            "this daemon has no image store (cloched --images names one)");
-        else if (!d->image_reader)
+        if (r == 0 && !d->image_reader)
                 r = start(d, -EBADF, 0, &d->image_reader, e);
         if (r == 0)
                 return image_program_request(d->image_reader, method, params, answered, data, ret, e);

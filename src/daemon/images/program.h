@@ -13,6 +13,9 @@ struct image_request;
 /* One of result and e is NULL; borrowed. */
 typedef void (*image_answered)(void *data, const json_t *result, const struct cloche_err *e);
 
+/* Fails if the daemon has no image store. */
+CLOCHE_MUST_CHECK int images_check_store(const struct daemon *d, struct cloche_err *e);
+
 /* Send a request to the program that reads, which is started if it does not run. params are stolen.
  * *ret may be detached until the answer. */
 CLOCHE_MUST_CHECK int images_read(struct daemon *d, const char *method, json_t *params, image_answered answered,

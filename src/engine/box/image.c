@@ -202,3 +202,15 @@ int image_take(cloche_engine *engine, const char *name, const char *settings, st
                                name);
         return image_settings_take(&engine->image_settings, settings, &ret->settings, e);
 }
+
+int image_take_members(cloche_engine *engine, const json_t *object, struct image *ret, struct cloche_err *e)
+{
+        const char *name = json_string_value(json_object_get(object, "image"));
+        const json_t *settings = json_object_get(object, "imageSettings");
+        char *text = settings ? json_dump_text(settings, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+        int r = settings && !text ? err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the settings of an image")
+                                  : image_take(engine, name, text, ret, e);
+
+        free(text);
+        return r;
+}

@@ -38,6 +38,9 @@ int image_read(const char *name, struct image *ret);
  * Errors  CLOCHE_E_INVALID_ARGUMENT: it is no digest, or the engine has no store, or the settings are invalid. */
 CLOCHE_MUST_CHECK int image_take(cloche_engine *engine, const char *name, const char *settings, struct image *ret,
                                  struct cloche_err *e);
+/* The same with the members image and imageSettings of a request. */
+CLOCHE_MUST_CHECK int image_take_members(cloche_engine *engine, const json_t *object, struct image *ret,
+                                         struct cloche_err *e);
 /* Keep the settings for the owner of *image; image_drop() ends that. */
 void image_hold(struct image *image);
 void image_drop(struct image *image);

@@ -317,19 +317,6 @@ static void adopt(struct sandbox_request *request, struct sandbox *s)
         sandbox_touch(s);
 }
 
-/* Read the fields image and imageSettings. */
-static int take_image(struct sandboxes *all, const json_t *object, struct image *ret, struct cloche_err *e)
-{
-        const char *name = json_string_value(json_object_get(object, "image"));
-        const json_t *settings = json_object_get(object, "imageSettings");
-        char *text = settings ? json_dump_text(settings, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
-        int r = settings && !text ? err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the settings of an image")
-                                  : image_take(all->engine, name, text, ret, e);
-
-        free(text);
-        return r;
-}
-
 int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
 {
         const char *name = sandbox_request_text(request, "sandbox");
@@ -349,7 +336,7 @@ int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
         r = sandbox_name_check(name, e);
         s = r < 0 ? NULL : sandbox_find(request->all, request->principal, name);
         if (r == 0)
-                r = take_image(request->all, request->params, &image, e);
+                r = image_take_members(request->all->engine, request->params, &image, e);
         if (r == 0 && !s)
                 r = sandbox_packages_check_name(request->all, request->principal, name, e);
         if (r == 0 && !s)

@@ -1497,6 +1497,24 @@ export interface ImageVerified {
   changes: ImageChange[]
 }
 
+/** Interpreters in an image that are ready. */
+export interface ImageWarmed {
+  /** One for each language of the request. */
+  interpreters: WarmInterpreter[]
+  /** Each ends after this time without use. */
+  idleMs: number
+}
+
+/** An interpreter from which runs are forked. */
+export interface WarmInterpreter {
+  /** Its language. */
+  language: string
+  /** It was not ready before this request. */
+  isNew: boolean
+  /** The memory that it took to start. */
+  memoryBytes: number
+}
+
 /** Numbers of what was removed. */
 export interface ImagesPruned {
   /** Images without a name. */
