@@ -129,6 +129,77 @@ def test_the_owner_removes_and_prunes():
         equal(os.listdir("images/incoming"), [])
 
 
+def test_prune_keeps_what_is_used():
+    """An image that lost its name, and one that keepBytes would remove, stay while a stopped sandbox needs them."""
+    for name in ("one", "two", "three"):
+        import_image(name, small(name))
+    with daemon("--image-changes", "owner") as d, d.frames() as frames, Http(d.connect()) as http:
+        made = frames.call("sandbox.create", sandbox="mine", image="one")
+        equal(made["imageName"], "one")
+        frames.call("sandbox.stop", sandbox="mine")
+        import_image("one", small("other"))
+        found = frames.call("image.prune")
+        equal((found["images"], found["inUse"]), (0, 1), "its name is another image's now")
+        for bad in (-1, "1", 1.5):
+            equal(frames.refused("image.prune", keepBytes=bad).name, "invalid_argument")
+        equal(frames.call("image.prune", keepBytes=1 << 40)["images"], 0)
+        status, found = http.request("POST", "/v1/images/prune", body={"keepBytes": 0})
+        equal((status, found["images"], found["inUse"], found["keptBytes"]), (200, 3, 1, 3))
+        equal([image["tree"].replace(":", "-") for image in frames.call("image.list")["images"]], [made["image"]])
+        equal(frames.call("file.read", sandbox="mine", path="/etc/marker")["content"], "one")
+        frames.call("sandbox.delete", sandbox="mine")
+    with daemon("--image-changes", "owner") as d, d.frames() as frames:
+        equal(frames.call("image.prune")["images"], 1, "the twin")
+
+
+def test_the_name_of_a_sandbox_image():
+    """sandbox.get shows it beside the digest, after a start of the daemon too."""
+    tree = import_image("one", small("one"))["tree"].replace(":", "-")
+    state = os.path.abspath("state")
+    with daemon("--state-dir", state) as d, d.frames() as frames:
+        frames.call("sandbox.create", sandbox="named", image="one")
+        frames.call("sandbox.create", sandbox="digest", image=tree)
+        frames.call("sandbox.create", sandbox="told", image=tree, imageName="mine:1")
+        frames.call("sandbox.create", sandbox="without", imageName="mine:1")
+        equal(frames.refused("sandbox.create", sandbox="long", image=tree, imageName="x" * 301).name, "invalid_argument")
+    with daemon("--state-dir", state) as d, d.frames() as frames:
+        shown = {name: frames.call("sandbox.get", sandbox=name) for name in ("named", "digest", "told", "without")}
+        equal({name: (one.get("image"), one.get("imageName")) for name, one in shown.items()},
+              {"named": (tree, "one"), "digest": (tree, None), "told": (tree, "mine:1"), "without": (None, None)})
+        assert not any("packages" in one for one in shown.values()), shown
+        finished = cli("sandbox", "get", "named", "--socket", d.path)
+        assert b"imageName                  one\n" in finished.stdout, finished
+
+
+def test_the_command_line_reaches_the_store_of_a_daemon():
+    record = import_image("tools:1", small())
+    import_image("tools:2")
+    with daemon("--image-changes", "owner") as d:
+        def image(*words, code=0, env=None):
+            finished = cli("image", *words, *([] if env else ["--socket", d.path]), env=env)
+            equal((words, finished.code), (words, code), finished)
+            return finished.stderr.decode() if code else finished.stdout.decode()
+        equal(image("ls", "--json"), cli("image", "ls", "--images", "images", "--json").stdout.decode())
+        equal(json.loads(image("inspect", "tools:1", "--json"))["tree"], record["tree"])
+        equal(image("ls", "--daemon", env={"CLOCHE_SOCKET": d.path}), image("ls"))
+        assert "did you mean 'tools:1'" in image("inspect", "tools:3", code=2)
+        equal(image("verify", "tools:1"), "")
+        assert "exclude each other" in image("ls", "--images", "images", code=2)
+        assert "exclude each other" in image("ls", "--images", "images", "--daemon", code=2, env={"CLOCHE_SOCKET": d.path})
+        offered = cli("__complete", "image", "inspect", "--daemon", "too", env={"CLOCHE_SOCKET": d.path}).stdout.decode()
+        equal(sorted(line.split("\t")[0] for line in offered.splitlines()), ["tools:1", "tools:2"])
+        equal(image("rm", "tools:2", "tools:9", code=2).count("there is no image"), 1)
+        equal(image("prune", "--keep-bytes", "0"), "removed 1 images, 1 trees, 0 unfinished imports; 0 in use\n")
+        equal(image("ls"), "")
+    small()
+    import_image("tools:1")
+    with daemon() as d:
+        for words in (("rm", "tools:1"), ("prune",)):
+            finished = cli("image", *words, "--socket", d.path)
+            assert finished.code == 2 and b"--image-changes" in finished.stderr, finished
+        equal(len(json.loads(cli("image", "ls", "--json", "--socket", d.path).stdout)), 1)
+
+
 def test_an_image_in_use_names_its_users():
     image = make_image()
     import_image("tools:1", image)

@@ -51,6 +51,7 @@ def test_installed_once():
         assert made["created"] and made["network"].get("allow", []) == [], made
         assert run(frames, "a", "hellopy; hellojs; hellorb")["stdout"] == "hellopy 1\nhellojs one\nhellorb one\n"
         assert names(frames) == ["a"] and len(layers(daemon)) == 1
+        assert frames.call("sandbox.get", sandbox="a")["packages"] == {"pip": ["hellopy"], "npm": ["hellojs"], "gem": ["hellorb"]}
         # The index was for the installation only.
         assert run(frames, "a", f"curl -sS {index.url}/pip/hellopy/")["exitCode"] != 0
         # The next one needs no index, in whatever order; what the first one does to its files is its own.

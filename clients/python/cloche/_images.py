@@ -120,9 +120,13 @@ def delete_image(image: str) -> Request[None]:
     return Request("image.delete", _named(image), lambda message: None)
 
 
-def prune_images() -> Request[dict[str, Any]]:
-    """Remove images without a name, and what killed imports left. Returns the numbers: images, trees, leftovers, inUse, keptBytes."""
-    return Request("image.prune", {}, read_object)
+def prune_images(*, keep_bytes: int | None = None) -> Request[dict[str, Any]]:
+    """Remove images without a name, and what killed imports left; those in use stay. Returns the numbers: images, trees,
+    leftovers, inUse, keptBytes.
+
+    keep_bytes  remove named images too, those first that were not used for longest, until the trees of all have at most this size
+    """
+    return Request("image.prune", {} if keep_bytes is None else {"keepBytes": keep_bytes}, read_object)
 
 
 def warm_image(image: str, *languages: str, image_settings: Mapping[str, Any] | None = None) -> Request[list[WarmInterpreter]]:

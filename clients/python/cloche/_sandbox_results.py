@@ -120,6 +120,10 @@ class SandboxInfo:
     image: str | None = None
     """The image of the store that it was made with. None: the daemon's own."""
     mounts: tuple[SandboxMount, ...] = ()
+    image_name: str | None = None
+    """The name by which the image was found then; it may be another image's now."""
+    packages: Mapping[str, Any] = field(default_factory=dict)
+    """The packages that it began with: pip, npm, gem."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -129,7 +133,8 @@ class SandboxInfo:
         return cls(_get(raw, "sandbox", str, ""), _get(raw, "state", str, ""), _get(raw, "createdAt", str, ""), _get(raw, "lastUsedAt", str, ""),
                    raw.get("savedAt"), _get(raw, "limits", dict, {}), _texts(raw, "env"), network, _get(raw, "idleMs", int, 0),
                    _texts(raw, "labels"), _get(raw, "sessions", int, 0), _get(raw, "processes", int, 0), _get(raw, "usage", dict, {}), _get(raw, "lost", dict, None),
-                   _get(raw, "image", str, None), tuple(SandboxMount.read(row) for row in _get(raw, "mounts", list, [])), raw)
+                   _get(raw, "image", str, None), tuple(SandboxMount.read(row) for row in _get(raw, "mounts", list, [])),
+                   _get(raw, "imageName", str, None), _get(raw, "packages", dict, {}), raw)
 
 
 @dataclass(frozen=True)

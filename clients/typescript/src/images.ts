@@ -13,6 +13,11 @@ export interface ImportOptions extends AskOptions {
   tag?: string | undefined
 }
 
+export interface PruneOptions extends AskOptions {
+  /** Remove named images too, those first that were not used for longest, until the trees of all have at most this size. */
+  keepBytes?: number | undefined
+}
+
 /** Environment and working directory that an image states; with a name the daemon finds them itself. */
 export interface ImageSettings {
   env?: Record<string, string> | undefined
@@ -52,9 +57,9 @@ export class Images {
     return await this.plain('image.delete', { image }, options)
   }
 
-  /** Removes images without a name, and what killed imports left. */
-  async prune (options: AskOptions = {}): Promise<ImagesPruned> {
-    return await this.plain('image.prune', {}, { timeoutMs: LONG_MS, ...options })
+  /** Removes images without a name, and what killed imports left; with keepBytes named images too. Those in use stay. */
+  async prune ({ keepBytes, ...options }: PruneOptions = {}): Promise<ImagesPruned> {
+    return await this.plain('image.prune', keepBytes === undefined ? {} : { keepBytes }, { timeoutMs: LONG_MS, ...options })
   }
 
   /**

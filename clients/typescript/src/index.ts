@@ -10,7 +10,7 @@ export { limitTable, type LimitName, type Limits } from './generated/limits.js'
 export { exitCodes, type Status } from './generated/statuses.js'
 export * from './internal/error.js'
 export { constant, expression, type Declaration, type HostFunction, shim } from './internal/host.js'
-export { Images, type ImageSettings, type ImageSource, type ImportOptions, type WarmOptions } from './images.js'
+export { Images, type ImageSettings, type ImageSource, type ImportOptions, type PruneOptions, type WarmOptions } from './images.js'
 export type {
   Image, ImageChange, ImageDeleted, ImageImported, ImagesPruned, ImageVerified
 } from './generated/answers.js'

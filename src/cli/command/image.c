@@ -34,6 +34,34 @@ static json_t *named(const char *name)
         return json_pack("{s:s}", "name", name);
 }
 
+/* Send a request to the store here, or to the daemon for its own; answers are the same. */
+static int request_either(const struct cli_request *request, const char *method, json_t *params, json_t **ret)
+{
+        static const struct {
+                const char *method, *operation;
+        } rows[] = {
+                {"list", "image.list"},     {"inspect", "image.get"}, {"remove", "image.delete"},
+                {"verify", "image.verify"}, {"prune", "image.prune"},
+        };
+        json_t *name = json_object_get(params, "name");
+        size_t i = 0;
+
+        if (!request->of_daemon && !request->sandbox.socket)
+                return image_store_request(request, method, params, -1, ret);
+        if (request->engine.images_dir) {
+                json_decref(params);
+                return cli_bad("--images and %s exclude each other: a daemon's store is that of cloched --images",
+                               request->of_daemon ? "--daemon" : "--socket");
+        }
+        params = params ? params : json_object();
+        if (name)
+                json_object_set(params, "image", name);
+        json_object_del(params, "name");
+        while (strcmp(rows[i].method, method) != 0)
+                i++;
+        return sandbox_request_once(request, rows[i].operation, params, ret);
+}
+
 /* -- import --------------------------------------------------------------------------------------------------- */
 
 struct source {
@@ -181,7 +209,7 @@ static void print_row(const json_t *row)
 static int list(struct cli_request *request)
 {
         json_t *answer = NULL;
-        int code = image_store_request(request, "list", NULL, -1, &answer);
+        int code = request_either(request, "list", NULL, &answer);
 
         if (code == 0)
                 print_rows(json_object_get(answer, "images"), request->json, print_row);
@@ -229,7 +257,7 @@ static void print_image(const json_t *image)
 static int inspect(struct cli_request *request)
 {
         json_t *answer = NULL;
-        int code = image_store_request(request, "inspect", named(request->positional[0]), -1, &answer);
+        int code = request_either(request, "inspect", named(request->positional[0]), &answer);
 
         if (code == 0 && request->json)
                 sandbox_print_json(answer);
@@ -247,7 +275,7 @@ static int rm(struct cli_request *request)
 
         for (int i = 0; i < request->positional_count; i++) {
                 json_t *answer = NULL;
-                int bad = image_store_request(request, "remove", named(request->positional[i]), -1, &answer);
+                int bad = request_either(request, "remove", named(request->positional[i]), &answer);
 
                 json_decref(answer);
                 code = bad ? bad : code;
@@ -275,7 +303,7 @@ static int verify(struct cli_request *request)
 {
         json_t *answer = NULL;
         const json_t *changes;
-        int code = image_store_request(request, "verify", named(request->positional[0]), -1, &answer), is_whole;
+        int code = request_either(request, "verify", named(request->positional[0]), &answer), is_whole;
 
         if (code)
                 return code;
@@ -300,7 +328,7 @@ static int prune(struct cli_request *request)
 
         if (request->keep_bytes != UINT64_MAX)
                 json_object_set_new(params, "keepBytes", json_integer((json_int_t)request->keep_bytes));
-        code = image_store_request(request, "prune", params, -1, &answer);
+        code = request_either(request, "prune", params, &answer);
 
         if (code == 0 && request->json)
                 sandbox_print_json(answer);

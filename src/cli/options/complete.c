@@ -160,18 +160,53 @@ static void offer_contexts(const char *typed)
         close_daemon(&client);
 }
 
-static void offer_images(const char *typed)
+static int is_of_daemon; /* the images of the typed command */
+
+static void offer_names_of(const json_t *answer, const char *typed)
 {
-        static const struct cli_request defaults;
-        json_t *answer = NULL, *image, *name;
+        const json_t *image, *name;
         size_t i, k;
 
-        if (image_store_request(&defaults, "list", NULL, -1, &answer) != 0)
-                return;
         json_array_foreach (json_object_get(answer, "images"), i, image)
                 json_array_foreach (json_object_get(image, "names"), k, name)
                         offer(json_string_value(name), json_string_length(name), typed, "image");
+}
+
+static void offer_images_of_daemon(const char *typed)
+{
+        struct daemon_client client;
+        struct daemon_message message;
+        struct cloche_err e;
+
+        if (open_daemon(&client) < 0)
+                return;
+        if (daemon_call(&client, "image.list", json_object(), NULL, 0, &message, &e) == 0) {
+                offer_names_of(message.body, typed);
+                daemon_message_done(&message);
+        }
+        close_daemon(&client);
+}
+
+static void offer_images(const char *typed)
+{
+        static const struct cli_request defaults;
+        json_t *answer = NULL;
+
+        if (is_of_daemon) {
+                offer_images_of_daemon(typed);
+                return;
+        }
+        if (image_store_request(&defaults, "list", NULL, -1, &answer) == 0)
+                offer_names_of(answer, typed);
         json_decref(answer);
+}
+
+/* Commands that only a daemon carries out, and those that name one. */
+static int names_daemon(const struct cli_command *command, const struct cli_option *given)
+{
+        const struct cli_option *socket = options_find(command, "--socket", strlen("--socket"));
+
+        return (socket && strcmp(socket->group, "daemon") == 0) || (given && strcmp(given->group, "image_daemon") == 0);
 }
 
 static void offer_words_of(const struct cli_option *option, const char *typed)
@@ -238,9 +273,11 @@ static void complete_command(const struct cli_command *command, int count, char 
         const char *typed = words[count - 1];
         int index = 0;
 
+        is_of_daemon = names_daemon(command, NULL);
         for (int i = 0; i < count - 1; i++) {
                 const struct cli_option *option = options_find(command, words[i], strlen(words[i]));
 
+                is_of_daemon |= names_daemon(command, option);
                 if (option && !*option->argument)
                         option = NULL;
                 if (strcmp(words[i], "--") == 0)

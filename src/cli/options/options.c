@@ -410,6 +410,7 @@ int options_parse(const struct cli_command *command, int argc, char **argv, stru
         if (bad)
                 return bad;
         if (request->image_name && request->sandbox.image) {
+                request->sandbox.image_name = request->image_name;
                 request->sandbox.image = request->engine.image;
                 request->sandbox.image_settings = request->engine.image_settings;
                 request->engine.image = request->engine.image_settings = NULL;

@@ -46,6 +46,7 @@ struct cli_request {
                 const char *suite, *packages, *sources; /* NULL: not given */
         } debian;
         uint64_t keep_bytes; /* UINT64_MAX: not given */
+        int of_daemon;       /* the image store of a daemon; or its socket is named */
         struct sandbox_options sandbox;
 };
 

@@ -108,11 +108,17 @@ static const char *what_of(const char *method)
         static const struct {
                 const char *method, *what;
         } rows[] = {
-                {"sandbox.create", "making the sandbox"},       {"sandbox.stop", "saving the sandbox"},
-                {"sandbox.save", "saving the sandbox"},         {"sandbox.delete", "ending the sandbox"},
-                {"context.create", "starting the interpreter"}, {"context.fork", "copying the context"},
-                {"context.checkpoint", "keeping the context"},  {"context.rollback", "putting the context back"},
+                {"sandbox.create", "making the sandbox"},
+                {"sandbox.stop", "saving the sandbox"},
+                {"sandbox.save", "saving the sandbox"},
+                {"sandbox.delete", "ending the sandbox"},
+                {"context.create", "starting the interpreter"},
+                {"context.fork", "copying the context"},
+                {"context.checkpoint", "keeping the context"},
+                {"context.rollback", "putting the context back"},
                 {"image.warm", "starting the interpreters"},
+                {"image.verify", "reading the image"},
+                {"image.prune", "removing images"},
         };
 
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -271,6 +277,8 @@ void sandbox_add_environment(const struct sandbox_options *words, json_t *params
 {
         if (words->image)
                 json_object_set_new(params, "image", json_string(words->image));
+        if (words->image_name)
+                json_object_set_new(params, "imageName", json_string(words->image_name));
         if (words->image_settings)
                 json_object_set_new(params, "imageSettings", json_loads(words->image_settings, 0, NULL));
         if (words->packages)

@@ -9,11 +9,12 @@
 
 struct sandbox_options {
         const char *socket, *session, *cwd, *process, *signal, *word, *branch, *username,
-                *password_file;                                                                /* NULL: not given */
-        const char *sandbox, *context, *language, *displays, *output, *image, *image_settings; /* NULL: not given */
-        json_t *allow, *add, *deny, *labels, *packages;                                        /* owned */
-        uint64_t expose, unexpose, depth, count;                                               /* 0: not given */
-        uint64_t idle_ms; /* UINT64_MAX: not given */
+                *password_file; /* NULL: not given */
+        const char *sandbox, *context, *language, *displays, *output, *image, *image_settings,
+                *image_name;                            /* NULL: not given */
+        json_t *allow, *add, *deny, *labels, *packages; /* owned */
+        uint64_t expose, unexpose, depth, count;        /* 0: not given */
+        uint64_t idle_ms;                               /* UINT64_MAX: not given */
         int input, terminal, follow, none, log, no_replay, forkable, no_files, allow_errors, restart, is_sync;
 };
 

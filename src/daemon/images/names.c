@@ -15,6 +15,7 @@ struct image_name {
         struct image_request *request;
         json_t *params;
         uint64_t bytes;
+        int is_shown; /* the request keeps the name beside the digest */
         image_named named;
         void *data;
 };
@@ -62,10 +63,12 @@ static void finish(struct image_name *name, const struct cloche_err *e)
 }
 
 /* Settings that the caller has stated take the place of those of the image. */
-static int put_image(json_t *params, const json_t *image)
+static int put_image(const struct image_name *name, const json_t *image)
 {
-        json_t *tree = json_object_get(image, "tree"), *settings;
+        json_t *params = name->params, *tree = json_object_get(image, "tree"), *settings;
 
+        if (name->is_shown && json_object_set(params, "imageName", json_object_get(params, "image")) < 0)
+                return -1;
         if (!json_is_string(tree) || json_object_set(params, "image", tree) < 0)
                 return -1;
         if (json_object_get(params, "imageSettings"))
@@ -80,7 +83,7 @@ static void on_answer(void *data, const json_t *result, const struct cloche_err 
         struct image_name *name = data;
         struct cloche_err own = {0};
 
-        if (!e && put_image(name->params, result) < 0) {
+        if (!e && put_image(name, result) < 0) {
                 err_set(&own, CLOCHE_E_PROTOCOL, "the program of the image store sent an invalid message");
                 e = &own;
         }
@@ -121,6 +124,7 @@ int image_name_find(const struct client_request *request, json_t *params, image_
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "find an image");
         *name = (struct image_name){.params = json_incref(params),
                                     .bytes = request->bytes,
+                                    .is_shown = request->operation->symbol == OPERATION_SANDBOX_CREATE,
                                     .named = named,
                                     .data = data};
         client_pending_add(&name->pending, &kind, request);

@@ -13,7 +13,8 @@ struct image_job {
         const struct operation *operation;
         struct image_program *program; /* its own; NULL: the reader */
         struct image_request *request;
-        json_t *name; /* or NULL */
+        json_t *name;       /* or NULL */
+        json_t *keep_bytes; /* of image.prune, or NULL */
 };
 
 /* -- the end -------------------------------------------------------------------------------------------------- */
@@ -25,6 +26,7 @@ static void free_job(struct image_job *job)
         image_program_close(job->program);
         client_pending_remove(&job->pending);
         json_decref(job->name);
+        json_decref(job->keep_bytes);
         free(job);
 }
 
@@ -65,7 +67,9 @@ static void on_client_closed(struct client_pending *pending)
 
 static json_t *params_of(const struct image_job *job)
 {
-        return json_pack("{s:O*}", "name", job->name);
+        return job->operation->symbol == OPERATION_IMAGE_PRUNE ? json_pack("{s:O*, s:o}", "keepBytes", job->keep_bytes,
+                                                                           "pinned", images_in_use(job->pending.daemon))
+                                                               : json_pack("{s:O*}", "name", job->name);
 }
 
 /* A program of its own: the reader has to answer others meanwhile, and cannot write. */
@@ -124,6 +128,7 @@ int image_operate(const struct client_request *request, json_t **ret, struct clo
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "use the image store");
         job->operation = request->operation;
         job->name = json_incref(json_object_get(request->params, "image"));
+        job->keep_bytes = json_incref(json_object_get(request->params, "keepBytes"));
         client_pending_add(&job->pending, &kind, request);
         r = begin(job, e);
         if (r < 0) {

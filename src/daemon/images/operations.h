@@ -24,4 +24,7 @@ CLOCHE_MUST_CHECK int images_check_change(const struct daemon *d, int64_t princi
 CLOCHE_MUST_CHECK int images_check_unused(const struct daemon *d, const char *name, const char *tree,
                                           struct cloche_err *e);
 
+/* An object with the names of all trees that this daemon uses, or needs when a sandbox starts again. */
+json_t *images_in_use(const struct daemon *d);
+
 #endif

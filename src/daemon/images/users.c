@@ -42,42 +42,61 @@ int images_check_change(const struct daemon *d, int64_t principal, int adds, str
 
 /* -- users ---------------------------------------------------------------------------------------------------- */
 
+/* image: the name of a tree, "" for the daemon's own root. */
+typedef void (*image_user)(void *data, const char *kind, const char *name, const char *image);
+
+struct visit {
+        image_user each;
+        void *data;
+};
+
+static void visit_sandbox(void *data, const char *name, const char *image)
+{
+        const struct visit *visit = data;
+
+        visit->each(visit->data, "sandbox", name, image);
+}
+
+static void visit_users(const struct daemon *d, image_user each, void *data)
+{
+        struct visit visit = {each, data};
+        const struct kept_prefix *kept;
+        const struct template *t;
+        struct image own;
+
+        if (image_read(d->engine->image, &own))
+                each(data, "option", "--image", own.name);
+        sandboxes_each_image(d->sandboxes, visit_sandbox, &visit);
+        TAILQ_FOREACH (kept, &d->prefixes, link)
+                if (kept->prefix)
+                        each(data, "prefix", kept->name ? kept->name : kept->id, kept->prefix->template->image.name);
+        TAILQ_FOREACH (t, &d->engine->templates, link)
+                if (!t->setup && (t->state == TEMPLATE_STARTING || t->state == TEMPLATE_READY))
+                        each(data, "warm interpreter of", t->runtime->name, t->image.name);
+}
+
 struct users {
+        struct image image;
         char text[400];
         unsigned count;
 };
 
-static void add(void *data, const char *kind, const char *name)
+static void add(void *data, const char *kind, const char *name, const char *image)
 {
         struct users *users = data;
         size_t size = strlen(users->text);
 
-        if (users->count++ < NAMED_MAX)
+        if (strcmp(image, users->image.name) == 0 && users->count++ < NAMED_MAX)
                 snprintf(users->text + size, sizeof(users->text) - size, "%s%s %.63s", size ? ", " : "", kind, name);
-}
-
-static void add_sandbox(void *data, const char *name)
-{
-        add(data, "sandbox", name);
 }
 
 int images_check_unused(const struct daemon *d, const char *name, const char *tree, struct cloche_err *e)
 {
         struct users users = {0};
-        const struct kept_prefix *kept;
-        const struct template *t;
-        struct image image;
 
-        if (!image_read(tree, &image))
+        if (!image_read(tree, &users.image))
                 return err_set(e, CLOCHE_E_PROTOCOL, "the program of the image store sent an invalid message");
-        sandboxes_using(d->sandboxes, image.name, add_sandbox, &users);
-        TAILQ_FOREACH (kept, &d->prefixes, link)
-                if (kept->prefix && strcmp(kept->prefix->template->image.name, image.name) == 0)
-                        add(&users, "prefix", kept->name ? kept->name : kept->id);
-        TAILQ_FOREACH (t, &d->engine->templates, link)
-                if (!t->setup && (t->state == TEMPLATE_STARTING || t->state == TEMPLATE_READY) &&
-                    strcmp(t->image.name, image.name) == 0)
-                        add(&users, "warm interpreter of", t->runtime->name);
+        visit_users(d, add, &users);
         if (users.count > NAMED_MAX)
                 snprintf(users.text + strlen(users.text), sizeof(users.text) - strlen(users.text), ", and %u more",
                          users.count - NAMED_MAX);
@@ -86,4 +105,20 @@ int images_check_unused(const struct daemon *d, const char *name, const char *tr
                                           "the image %.140s is in use: %s (delete them first; interpreters end after "
                                           "ten minutes without use)",
                                           name, users.text);
+}
+
+static void pin(void *data, const char *kind, const char *name, const char *image)
+{
+        (void)kind;
+        (void)name;
+        if (*image)
+                json_object_set_new(data, image, json_true());
+}
+
+json_t *images_in_use(const struct daemon *d)
+{
+        json_t *names = json_object();
+
+        visit_users(d, pin, names);
+        return names;
 }

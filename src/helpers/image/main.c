@@ -23,7 +23,8 @@
 #include <sys/utsname.h>
 
 enum { STORE_FD = 3, DATA_FD, CONTROL_FD, FD_END };
-#define REQUEST_BYTES_MAX (64u << 10)
+#define REQUEST_BYTES_MAX (1u << 20) /* the names of all trees that a daemon uses */
+#define NOTIFY_BYTES_MAX (64u << 10)
 #define SOURCE_TEXT_MAX 4096
 
 struct program {
@@ -158,11 +159,13 @@ static int handle_remove(void *argument, const json_t *params, struct server_rep
 static int handle_prune(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct program *p = argument;
-        const json_t *keep = json_object_get(params, "keepBytes");
+        const json_t *keep = json_object_get(params, "keepBytes"), *pinned = json_object_get(params, "pinned");
 
         if (keep && (!json_is_integer(keep) || json_integer_value(keep) < 0))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "keepBytes: expected a number of bytes");
-        return manage_prune(&p->store, keep ? (uint64_t)json_integer_value(keep) : UINT64_MAX, &ret->result, e);
+        if (pinned && !json_is_object(pinned))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "pinned: expected an object with names of trees");
+        return manage_prune(&p->store, keep ? (uint64_t)json_integer_value(keep) : UINT64_MAX, pinned, &ret->result, e);
 }
 
 static int handle_export(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
@@ -197,7 +200,7 @@ int main(int argc, char **argv)
                 .argument = &p,
                 .request_bytes_max = REQUEST_BYTES_MAX,
                 .reply_bytes_max = FRAME_BYTES_MAX,
-                .notify_bytes_max = REQUEST_BYTES_MAX,
+                .notify_bytes_max = NOTIFY_BYTES_MAX,
         };
         struct cloche_err e = {0};
         struct utsname machine;

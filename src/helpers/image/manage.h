@@ -17,7 +17,9 @@ CLOCHE_MUST_CHECK int manage_verify(const struct store *store, const char *name,
 /* Remove a name, and with the last one its image and tree. -CLOCHE_E_STATE: a box uses the tree. */
 CLOCHE_MUST_CHECK int manage_remove(const struct store *store, const char *name, json_t **ret, struct cloche_err *e);
 /* Remove images without a name, trees without an image, and leftovers of killed imports; then images that no box
- * uses, the least recently used one first, until the trees of all have at most keep_bytes. */
-CLOCHE_MUST_CHECK int manage_prune(const struct store *store, uint64_t keep_bytes, json_t **ret, struct cloche_err *e);
+ * uses, the least recently used one first, until the trees of all have at most keep_bytes. pinned: an object with the
+ * names of trees (sha256-HEX) that stay too; NULL: none. */
+CLOCHE_MUST_CHECK int manage_prune(const struct store *store, uint64_t keep_bytes, const json_t *pinned, json_t **ret,
+                                   struct cloche_err *e);
 
 #endif

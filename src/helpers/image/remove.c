@@ -149,14 +149,25 @@ struct pruning {
         const struct store *store;
         struct grave grave;
         uint64_t images, in_use, kept_bytes;
+        const json_t *pinned; /* an object with the names of trees; NULL: none */
         json_t *names, *records;
 };
+
+/* -CLOCHE_E_STATE: the tree is used, by a box or by one that may start later. */
+static int lock_unused(const struct pruning *p, const char *hex, int *ret_fd, struct cloche_err *e)
+{
+        char tree[STORE_TREE_NAME_SIZE];
+
+        store_tree_name(tree, hex, "");
+        return json_object_get(p->pinned, tree) ? err_set(e, CLOCHE_E_STATE, "the tree %s is in use", tree)
+                                                : store_lock_tree(p->store, hex, true, ret_fd, e);
+}
 
 /* Remove a tree with the listing; one that a box uses stays. */
 static int prune_tree(struct pruning *p, const char *hex, bool *ret_kept, struct cloche_err *e)
 {
         _cleanup_fd_ int tree_fd = -EBADF;
-        int r = store_lock_tree(p->store, hex, true, &tree_fd, e);
+        int r = lock_unused(p, hex, &tree_fd, e);
 
         *ret_kept = r == -CLOCHE_E_STATE;
         if (*ret_kept)
@@ -323,7 +334,7 @@ static bool is_named(const struct pruning *p, const char *hex)
 static int evict(struct pruning *p, const struct candidate *row, uint64_t *total, struct cloche_err *e)
 {
         _cleanup_fd_ int tree_fd = -EBADF;
-        int r = store_lock_tree(p->store, row->hex, true, &tree_fd, e);
+        int r = lock_unused(p, row->hex, &tree_fd, e);
 
         if (r == -CLOCHE_E_STATE) {
                 p->in_use += is_named(p, row->hex); /* prune_image() has counted the others */
@@ -374,9 +385,10 @@ static int prune_locked(struct pruning *p, uint64_t keep_bytes, struct cloche_er
         return r == 0 ? prune_trees(p, e) : r;
 }
 
-int manage_prune(const struct store *store, uint64_t keep_bytes, json_t **ret, struct cloche_err *e)
+int manage_prune(const struct store *store, uint64_t keep_bytes, const json_t *pinned, json_t **ret,
+                 struct cloche_err *e)
 {
-        struct pruning p = {.store = store};
+        struct pruning p = {.store = store, .pinned = pinned};
         uint64_t leftovers = 0;
         int r = grave_open(store, &p.grave, e);
 

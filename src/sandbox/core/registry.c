@@ -29,6 +29,7 @@
 #include <sys/stat.h>
 
 #define TIDY_EVERY_MS 1000
+#define IMAGE_NAME_BYTES_MAX 300 /* NAME:TAG of the image store has less */
 
 /* -- life ----------------------------------------------------------------------------------------------------- */
 
@@ -178,14 +179,14 @@ int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, s
         return 0;
 }
 
-void sandboxes_using(const struct sandboxes *all, const char *image, void (*each)(void *data, const char *name),
-                     void *data)
+void sandboxes_each_image(const struct sandboxes *all, void (*each)(void *data, const char *name, const char *image),
+                          void *data)
 {
         const struct sandbox *s;
 
         TAILQ_FOREACH (s, &all->list, link)
-                if (!s->is_deleted && strcmp(s->image.name, image) == 0)
-                        each(data, s->name);
+                if (!s->is_deleted && s->image.name[0])
+                        each(data, s->name, s->image.name);
 }
 
 void sandboxes_stop(struct sandboxes *all, void (*done)(void *data), void *data)
@@ -317,6 +318,16 @@ static void adopt(struct sandbox_request *request, struct sandbox *s)
         sandbox_touch(s);
 }
 
+static int check_image_name(const json_t *params, struct cloche_err *e)
+{
+        size_t size = json_string_length(json_object_get(params, "imageName"));
+
+        return size <= IMAGE_NAME_BYTES_MAX
+                       ? 0
+                       : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "imageName has %zu bytes, expected at most %d", size,
+                                 IMAGE_NAME_BYTES_MAX);
+}
+
 int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
 {
         const char *name = sandbox_request_text(request, "sandbox");
@@ -335,6 +346,8 @@ int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
         name = name ? name : made_up;
         r = sandbox_name_check(name, e);
         s = r < 0 ? NULL : sandbox_find(request->all, request->principal, name);
+        if (r == 0)
+                r = check_image_name(request->params, e);
         if (r == 0)
                 r = image_take_members(request->all->engine, request->params, &image, e);
         if (r == 0 && !s)
@@ -355,6 +368,8 @@ int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
                         image_drop(&s->image);
                         s->image = image;
                         image_hold(&s->image);
+                        s->image_name = json_incref(json_object_get(request->params, "imageName"));
+                        s->packages = json_incref(json_object_get(request->params, "packages"));
                         sandbox_mounts_define(s, request);
                         s->is_untried = s->state == SANDBOX_STOPPED;
                 }

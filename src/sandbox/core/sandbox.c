@@ -191,6 +191,8 @@ static void sandbox_free(struct sandbox *s)
         json_decref(s->labels);
         json_decref(s->network_policy);
         image_drop(&s->image);
+        json_decref(s->image_name);
+        json_decref(s->packages);
         json_decref(s->mount);
         json_decref(s->synced);
         free(s);
@@ -781,6 +783,10 @@ json_t *sandbox_json(struct sandbox *s)
                         json_object_del(json_object_get(object, "limits"), *name);
         if (object && s->image.name[0])
                 json_object_set_new(object, "image", json_string(s->image.name));
+        if (object && s->image.name[0] && s->image_name)
+                json_object_set(object, "imageName", s->image_name);
+        if (object && s->packages)
+                json_object_set(object, "packages", s->packages);
         if (object && s->mount)
                 json_object_set_new(object, "mounts", sandbox_mounts_json(s));
         if (object && s->save_error[0])

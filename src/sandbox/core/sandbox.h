@@ -62,9 +62,9 @@ CLOCHE_MUST_CHECK int sandboxes_new(const struct sandboxes_options *opt, struct 
  * waiting for them. -CLOCHE_E_UNKNOWN_LANGUAGE. */
 CLOCHE_MUST_CHECK int sandboxes_warm(struct sandboxes *all, int64_t principal, const char *languages,
                                      struct cloche_err *e);
-/* Report the names of sandboxes made of this image of the store, stopped ones too. */
-void sandboxes_using(const struct sandboxes *all, const char *image, void (*each)(void *data, const char *name),
-                     void *data);
+/* Report the sandboxes that were made of an image of the store, stopped ones too. */
+void sandboxes_each_image(const struct sandboxes *all, void (*each)(void *data, const char *name, const char *image),
+                          void *data);
 /* Save and end all; done is called once, from the loop. A sandbox that cannot be saved ends too,
  * after a call of on_unsaved. */
 void sandboxes_stop(struct sandboxes *all, void (*done)(void *data), void *data);

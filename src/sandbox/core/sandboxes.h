@@ -71,8 +71,10 @@ struct sandbox {
         struct cloche_limits limits, requested_limits;
         struct image image;
         json_t *env, *network_policy, *labels;
-        json_t *mount;  /* as a run's; NULL: none */
-        int has_caller; /* each start needs the socket of the user who made it, whose rights its mounts have */
+        json_t *image_name; /* by which its image was found; NULL: by the digest */
+        json_t *packages;   /* that it began with; NULL: none */
+        json_t *mount;      /* as a run's; NULL: none */
+        int has_caller;     /* each start needs the socket of the user who made it, whose rights its mounts have */
         uint64_t idle_ms;
         /* While it runs. */
         uint32_t box;

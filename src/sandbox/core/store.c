@@ -156,16 +156,17 @@ int sandbox_store_define(struct sandbox *s, struct cloche_err *e)
                 return err_os(e, CLOCHE_E_RESOURCE, -dir_fd,
                               "open the directory of the sandbox %s in the state directory", s->name);
         sessions_remember(s);
-        object = json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:O, s:O, s:O, s:I, s:o, s:o, s:s, s:O*, s:O*, "
-                           "s:b}",
-                           "sandbox", s->name, "runs", s->state >= SANDBOX_RUNNING, "createdMs",
-                           (json_int_t)s->created_ms, "usedMs", (json_int_t)s->used_ms, "savedMs",
-                           (json_int_t)s->saved_ms, "lostFromMs", (json_int_t)s->lost_from_ms, "lostToMs",
-                           (json_int_t)s->lost_to_ms, "limits", limits_named(&s->requested_limits), "env", s->env,
-                           "network", s->network_policy, "labels", s->labels, "idleMs", (json_int_t)s->idle_ms,
-                           "sessions", sessions_json(s), "ports", ports_json(s), "image", s->image.name,
-                           "imageSettings", s->image.name[0] && s->image.settings ? s->image.settings->json : NULL,
-                           "mount", s->mount, "hasCaller", s->has_caller);
+        object =
+                json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:O, s:O, s:O, s:I, s:o, s:o, s:s, s:O*, s:O*, "
+                          "s:O*, s:O*, s:b}",
+                          "sandbox", s->name, "runs", s->state >= SANDBOX_RUNNING, "createdMs",
+                          (json_int_t)s->created_ms, "usedMs", (json_int_t)s->used_ms, "savedMs",
+                          (json_int_t)s->saved_ms, "lostFromMs", (json_int_t)s->lost_from_ms, "lostToMs",
+                          (json_int_t)s->lost_to_ms, "limits", limits_named(&s->requested_limits), "env", s->env,
+                          "network", s->network_policy, "labels", s->labels, "idleMs", (json_int_t)s->idle_ms,
+                          "sessions", sessions_json(s), "ports", ports_json(s), "image", s->image.name, "imageSettings",
+                          s->image.name[0] && s->image.settings ? s->image.settings->json : NULL, "imageName",
+                          s->image_name, "packages", s->packages, "mount", s->mount, "hasCaller", s->has_caller);
         text = object ? json_dump_text(object, JSON_INDENT(1)) : NULL;
         if (text && strlen(text) > DEFINITION_BYTES_MAX)
                 r = err_set(e, CLOCHE_E_TOO_LARGE,
@@ -292,6 +293,9 @@ static int load_definition(struct sandboxes *all, int64_t principal, const char 
         s->lost_to_ms = (uint64_t)json_integer_value(json_object_get(object, "lostToMs"));
         s->idle_ms = (uint64_t)json_integer_value(json_object_get(object, "idleMs"));
         load_image(s, json_string_value(json_object_get(object, "image")), json_object_get(object, "imageSettings"));
+        if (json_is_string(json_object_get(object, "imageName")))
+                s->image_name = json_incref(json_object_get(object, "imageName"));
+        replace(&s->packages, json_object_get(object, "packages"));
         replace(&s->mount, json_object_get(object, "mount"));
         s->has_caller = json_is_true(json_object_get(object, "hasCaller"));
         replace(&s->env, json_object_get(object, "env"));

@@ -9,6 +9,8 @@ export interface SandboxCreateParams {
   limits?: Limits | undefined
   /** Its root file system: an image of the daemon's store, as NAME[:TAG], sha256-DIGITS or sha256:DIGITS; absent: the daemon's own. It stays, also if the name is another image's later. */
   image?: string | undefined
+  /** The name by which the caller found the digest, to be shown with it; with a name the daemon keeps that. */
+  imageName?: string | undefined
   /** Environment and working directory that the image states: {env, workingDirectory}; each applies where the caller states nothing else. */
   imageSettings?: Record<string, unknown> | undefined
   /** Directories and files of the host under rules: an object as that of a run, without sync. It stays. Writes of the guest stay in the sandbox until it stops. */
