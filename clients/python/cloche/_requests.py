@@ -278,9 +278,13 @@ class _RunWriter:
         return Request(method, self.params, Result.read, self.encoder.parts, handlers, references, check_timeout(timeout), _forget_changes)
 
 
+def _settings(settings: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return None if settings is None else dict(settings)
+
+
 def call(language: str, code: Code, function: str | None = None, args: Sequence[Any] | Mapping[str, Any] = (),
          kwargs: Mapping[str, Any] | None = None, *, schema: Mapping[str, Any] | None = None, build: Mapping[str, Any] | None = None,
-         filename: str | None = None, image: str | None = None, workdir: str | None = None, env: Mapping[str, str] | None = None,
+         filename: str | None = None, image: str | None = None, image_settings: Mapping[str, Any] | None = None, workdir: str | None = None, env: Mapping[str, str] | None = None,
          files: Files | None = None, mount: Mount | Mapping[str, Any] | None = None, network: Rules | None = None, limits: Limits | Mapping[str, int] | None = None,
          globals: Declarations | None = None, imports: Declarations | None = None, warm: bool | None = None,
          collect: Sequence[str] = (), result_options: Mapping[str, bool] | None = None, references: bool = False,
@@ -292,6 +296,7 @@ def call(language: str, code: Code, function: str | None = None, args: Sequence[
     function    its name; by default the one public function of the code, else the code is the body
     globals     the host's globals in the code: name to function (sync or async), constant, or mapping of these
     image       the root file system: an image of the daemon's store, by its name or as sha256-DIGITS; by default the daemon's own
+    image_settings  what applies with a digest in place of a name: {"env": {"A": "1"}, "workingDirectory": "/srv"}
     network     permitted connections; by default none. Such a call is started cold
     collect     paths to read back after the end: `result.collected`
     references  True: preserve shared and cyclic containers; by default shared ones are copied, cyclic ones refused
@@ -307,6 +312,7 @@ def call(language: str, code: Code, function: str | None = None, args: Sequence[
     w.value("build", build and dict(build))
     w.text("filename", filename)
     w.text("image", image)
+    w.add("imageSettings", _settings(image_settings))
     w.text("workdir", workdir)
     w.declarations(globals, imports)
     handlers = Handlers(w.declarer.functions, on_output, on_permission_denied, before_sync, after_sync, on_sync_error)
@@ -319,7 +325,7 @@ def call(language: str, code: Code, function: str | None = None, args: Sequence[
 
 
 def script(language: str, code: Code, argv: Sequence[str] = (), *, stdin: str | bytes | None = None, env: Mapping[str, str] | None = None,
-           filename: str | None = None, image: str | None = None, workdir: str | None = None, files: Files | None = None,
+           filename: str | None = None, image: str | None = None, image_settings: Mapping[str, Any] | None = None, workdir: str | None = None, files: Files | None = None,
            mount: Mount | Mapping[str, Any] | None = None, network: Rules | None = None, limits: Limits | Mapping[str, int] | None = None,
            globals: Declarations | None = None, imports: Declarations | None = None, warm: bool | None = None,
            collect: Sequence[str] = (), result_options: Mapping[str, bool] | None = None, on_output: OnOutput | None = None,
@@ -335,6 +341,7 @@ def script(language: str, code: Code, argv: Sequence[str] = (), *, stdin: str | 
     w.value("stdin", stdin)
     w.text("filename", filename)
     w.text("image", image)
+    w.add("imageSettings", _settings(image_settings))
     w.text("workdir", workdir)
     w.declarations(globals, imports)
     handlers = Handlers(w.declarer.functions, on_output, on_permission_denied, before_sync, after_sync, on_sync_error)
@@ -346,7 +353,7 @@ def script(language: str, code: Code, argv: Sequence[str] = (), *, stdin: str | 
     return w.request("script", handlers, timeout, False)
 
 
-def evaluate(code: Code, *, language: str = "javascript", filename: str | None = None, image: str | None = None, limits: Limits | Mapping[str, int] | None = None,
+def evaluate(code: Code, *, language: str = "javascript", filename: str | None = None, image: str | None = None, image_settings: Mapping[str, Any] | None = None, limits: Limits | Mapping[str, int] | None = None,
              globals: Declarations | None = None, imports: Declarations | None = None, references: bool = True,
              on_output: OnOutput | None = None, timeout: float | None = None) -> Request[Result]:
     """Evaluate an ECMAScript module in a realm of its own, without Node: `result.exports`, `result.console`."""
@@ -355,6 +362,7 @@ def evaluate(code: Code, *, language: str = "javascript", filename: str | None =
     w.code(code)
     w.text("filename", filename)
     w.text("image", image)
+    w.add("imageSettings", _settings(image_settings))
     w.declarations(globals, imports)
     handlers = Handlers(w.declarer.functions, on_output)
     w.surroundings(files=None, mount=None, limits=limits, env=None, handlers=handlers)
@@ -364,7 +372,7 @@ def evaluate(code: Code, *, language: str = "javascript", filename: str | None =
 # ---- prefixes ----
 
 def prefix(language: str, code: Code = "", *, bare: bool = False, name: str | None = None, idle_ms: int | None = None,
-           filename: str | None = None, image: str | None = None, build: Mapping[str, Any] | None = None, files: Files | None = None,
+           filename: str | None = None, image: str | None = None, image_settings: Mapping[str, Any] | None = None, build: Mapping[str, Any] | None = None, files: Files | None = None,
            limits: Limits | Mapping[str, int] | None = None, globals: Declarations | None = None, imports: Declarations | None = None,
            timeout: float | None = None) -> Request[PrefixData]:
     """Run set-up code once; every run of the prefix begins where it ended.
@@ -382,6 +390,7 @@ def prefix(language: str, code: Code = "", *, bare: bool = False, name: str | No
     w.add("idleMs", idle_ms)
     w.text("filename", filename)
     w.text("image", image)
+    w.add("imageSettings", _settings(image_settings))
     w.value("build", build and dict(build))
     w.declarations(globals, imports)
     w.surroundings(files=files, mount=None, limits=limits, env=None, handlers=Handlers())

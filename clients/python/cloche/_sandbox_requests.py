@@ -152,7 +152,8 @@ def _mount(mount: Mount | Mapping[str, Any] | None) -> dict[str, Any] | None:
 def sandbox(name: str | None = None, *, limits: Limits | Mapping[str, int] | None = None, env: Mapping[str, str] | None = None,
             network: Rules | None = None, idle_ms: int | None = None, labels: Mapping[str, str] | None = None,
             image: str | None = None, mount: Mount | Mapping[str, Any] | None = None,
-            packages: Mapping[str, Sequence[str]] | None = None, timeout: float | None = None) -> Request[Place]:
+            packages: Mapping[str, Sequence[str]] | None = None, image_settings: Mapping[str, Any] | None = None,
+            timeout: float | None = None) -> Request[Place]:
     """A persistent box: create it, or find the one of that name. It outlives the client.
 
     name     1 to 63 of A-Z a-z 0-9 -; None: a generated one, and the sandbox is deleted at the end of a `with`
@@ -161,11 +162,13 @@ def sandbox(name: str | None = None, *, limits: Limits | Mapping[str, int] | Non
     network  permitted connections; None: none
     idle_ms  it is saved and stopped after so long without a request or a running process; None: 1,200,000, 0: never
     image    the root file system: an image of the daemon's store, by its name or as sha256-DIGITS; None: the daemon's own
+    image_settings  what applies with a digest in place of a name: {"env": {"A": "1"}, "workingDirectory": "/srv"}
     mount    directories and files of the host under rules; what is written there stays in the sandbox until it stops (no sync)
     packages  that it begins with, installed once and then shared: {"pip": ["requests"], "npm": [...], "gem": [...]}
     """
     w = _Writer(None).add(sandbox=name, limits=limits_tree(limits) if limits is not None else None).env(env, False)
     w.add(network=network_tree(network), idleMs=idle_ms, labels=_labels(labels), image=image, mount=_mount(mount),
+          imageSettings=dict(image_settings) if image_settings is not None else None,
           packages={kind: list(names) for kind, names in packages.items()} if packages is not None else None)
     return w.asks("sandbox.create", lambda message: Place(_text_of("sandbox")(message)), timeout)
 

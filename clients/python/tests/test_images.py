@@ -3,6 +3,8 @@ import asyncio
 import io
 import os
 import random
+import re
+import subprocess
 import tarfile
 import tempfile
 import unittest
@@ -19,6 +21,22 @@ def archive(*files):
             member = tarfile.TarInfo(name)
             member.size = len(data)
             tar.addfile(member, io.BytesIO(data))
+    return out.getvalue()
+
+
+def shell():
+    """An image with bash and its libraries."""
+    libraries = re.findall(r"(/\S+) \(0x", subprocess.run(["ldd", "/usr/bin/bash"], capture_output=True, text=True, check=True).stdout)
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for name in ("bin", "lib", "lib64"):
+            link = tarfile.TarInfo(name)
+            link.type, link.linkname = tarfile.SYMTYPE, "usr/" + name
+            tar.addfile(link)
+        # Cloche's part of bash has two more.
+        more = [os.path.join(os.path.dirname(path), name) for path in libraries if "/libc.so" in path for name in ("libpthread.so.0", "libdl.so.2")]
+        for path in ("/usr/bin/bash", *libraries, *filter(os.path.exists, more)):
+            tar.add(os.path.realpath(path), "usr" + path.removeprefix("/usr"))
     return out.getvalue()
 
 
@@ -82,6 +100,29 @@ class Images(StoreCase):
                     act()
             self.assertEqual(len(client.images()), 1)
 
+    def test_warm_and_settings(self):
+        settings = {"env": {"A": "1"}}
+        with cloche.Cloche(**self.options()) as client:
+            made = client.import_image(io.BytesIO(shell()), "shell")
+            [one] = client.warm_image("shell", "sh")
+            self.assertEqual((one.language, one.is_new, one.memory_bytes > 0), ("bash", True, True))
+            self.assertEqual([one.is_new for one in client.warm_image("shell", "bash")], [False])
+            with self.assertRaisesRegex(cloche.MissingRuntimeError, "the image has no interpreter for python"):
+                client.warm_image("shell", "bash", "python")
+            with self.assertRaisesRegex(cloche.InvalidArgumentError, "expected 1 to"):
+                client.warm_image("shell")
+            self.assertEqual(client.script("bash", 'echo "$A"', image=made.tree, image_settings=settings).stdout, "1\n")
+            self.assertEqual(client.script("bash", 'echo "$A"', image=made.tree).stdout, "\n")
+            self.assertTrue(client.warm_image(made.tree, "bash", image_settings={"env": {"A": "2"}})[0].is_new)
+            with client.sandbox("named", image="shell") as box:
+                self.assertEqual((box.info().image_name, box.info().packages), ("shell", {}))
+            with client.sandbox("set", image=made.tree, image_settings=settings) as box:
+                self.assertEqual((box.exec('echo "$A"').stdout, box.info().image_name), ("1\n", None))
+            with self.assertRaisesRegex(cloche.InvalidArgumentError, "HOME"):
+                client.call("bash", "f() { :; }", "f", image=made.tree, image_settings={"env": {"HOME": "/"}})
+            kept = client.prune_images(keep_bytes=0)
+            self.assertEqual((kept["images"], kept["inUse"], [image.names for image in client.images()]), (0, 1, [("shell:latest",)]))
+
     def test_a_source_that_fails_in_the_middle(self):
         class Broken(io.RawIOBase):
             pieces = 3
@@ -107,5 +148,7 @@ class Images(StoreCase):
                     await client.import_image(io.BytesIO(b"no archive"), "bad")
                 await client.delete_image("tools")
                 self.assertEqual(await client.images(), [])
-                self.assertEqual((await client.prune_images())["images"], 0)
+                self.assertEqual((await client.prune_images(keep_bytes=1 << 40))["images"], 0)
+                with self.assertRaisesRegex(cloche.NotFoundError, "there is no image"):
+                    await client.warm_image("tools", "python")
         asyncio.run(act())

@@ -1,6 +1,7 @@
 // The requests for runs, and their results.
 import type { NetworkDecision, NetworkPolicy } from './sandbox/answers.js'
 import type { Limits } from './generated/limits.js'
+import type { ImageSettings } from './images.js'
 import type { Status } from './generated/statuses.js'
 import { InvalidArgumentError, ProtocolError } from './generated/errors.js'
 import type { Received } from './internal/connection.js'
@@ -119,6 +120,8 @@ export interface RunRequest {
   build?: { standard?: string, flags?: string[], sources?: Record<string, string> }
   /** The root file system: an image of the daemon's store, by its name or as sha256-DIGITS; absent: the daemon's own, or the prefix's. */
   image?: string
+  /** Applies with a digest in place of a name. */
+  imageSettings?: ImageSettings
   workdir?: string
   env?: Record<string, string>
   stdin?: string | Uint8Array
@@ -225,7 +228,7 @@ export function present (value: unknown): unknown {
 }
 
 const PLAIN = [
-  'language', 'code', 'filename', 'build', 'image', 'workdir', 'env', 'stdin', 'network', 'limits', 'warm', 'files', 'mount', 'resultOptions', 'function', 'schema', 'argv'
+  'language', 'code', 'filename', 'build', 'image', 'imageSettings', 'workdir', 'env', 'stdin', 'network', 'limits', 'warm', 'files', 'mount', 'resultOptions', 'function', 'schema', 'argv'
 ] as const
 
 interface WireParts {

@@ -49,6 +49,36 @@ describe('images', real, () => {
     assert.equal((await client.images.prune()).leftovers, 0)
   })
 
+  test('warm interpreters and settings', async () => {
+    const root = path.join(folder, 'shell')
+    const file = path.join(folder, 'shell.tar')
+    execFileSync('sh', ['-ec', `mkdir -p $1/usr/bin; for name in bin lib lib64; do ln -s usr/$name $1/$name; done
+      libc=$(ldd /usr/bin/bash | grep -o '/[^ ]*/libc.so[^ ]*')
+      for path in /usr/bin/bash $(ldd /usr/bin/bash | grep -o '/[^ ]*') \${libc%/*}/libpthread.so.0 \${libc%/*}/libdl.so.2; do mkdir -p $1/usr$(dirname \${path#/usr}); cp -L $path $1/usr\${path#/usr}; done
+      tar -C $1 -cf $2 .`, 'sh', root, file])
+    const made = await client.images.import(file, 'shell')
+    const { interpreters: [one], idleMs } = await client.images.warm('shell', ['sh'])
+    assert.deepEqual([one.language, one.isNew, one.memoryBytes > 0, idleMs], ['bash', true, true, 600_000])
+    assert.equal((await client.images.warm('shell', 'bash')).interpreters[0].isNew, false)
+    await assert.rejects(client.images.warm('shell', ['bash', 'python']), { name: 'MissingRuntimeError', message: /the image has no interpreter for python/ })
+    await assert.rejects(client.images.warm('shell', []), { name: 'InvalidArgumentError', message: /expected 1 to/ })
+    const imageSettings = { env: { A: '1' } }
+    const print = { language: 'bash', code: 'echo "$A"' }
+    assert.equal((await client.script({ ...print, image: made.tree, imageSettings })).stdout, '1\n')
+    assert.equal((await client.script({ ...print, image: made.tree })).stdout, '\n')
+    assert.equal((await client.images.warm(made.tree, 'bash', { imageSettings: { env: { A: '2' } } })).interpreters[0].isNew, true)
+    await assert.rejects(client.script({ ...print, image: made.tree, imageSettings: { env: { HOME: '/' } } }), { name: 'InvalidArgumentError', message: /HOME/ })
+    const { sandbox: box } = await client.sandboxes.create({ name: 'named', image: 'shell' })
+    assert.equal((await box.get()).imageName, 'shell')
+    const kept = await client.images.prune({ keepBytes: 0 })
+    assert.deepEqual([kept.images, kept.inUse], [0, 1])
+    await box.delete()
+    await assert.rejects(client.images.delete('shell'), { name: 'StateError', message: /warm interpreter of bash/ })
+    await client.close()
+    client = await connect('owner')
+    await client.images.delete('shell')
+  })
+
   test('refusals', async () => {
     await client.images.import(pack('two'), 'tools')
     await assert.rejects(client.images.get('tols'), { name: 'NotFoundError', message: /did you mean 'tools:latest'/ })

@@ -20,12 +20,12 @@ import type {
   MountConfig, PermissionDeniedRecord, ReportingOptions, SyncErrorBehavior, SyncEventConfig, SyncResult
 } from './types.js'
 
-const executorNames: Names<ExecutorOptions> = { ...clientNames, defaultWorkdir: true, network: true, image: true, rich: true, syncEventConfig: true }
+const executorNames: Names<ExecutorOptions> = { ...clientNames, defaultWorkdir: true, network: true, image: true, imageSettings: true, rich: true, syncEventConfig: true }
 const syncEventNames: Names<SyncEventConfig> = { allowAbort: true }
 const requestNames: Names<FunctionCallRequest> = {
   language: true, code: true, functionName: true, args: true, kwargs: true, schema: true, timeout: true, mount: true, files: true, workdir: true,
   resultOptions: true, options: true, argsMode: true, autoModeThreshold: true, signal: true, rich: true, env: true, stdin: true, limits: true,
-  network: true, image: true, build: true, globals: true
+  network: true, image: true, imageSettings: true, build: true, globals: true
 }
 const invokeNames: Names<InvokeOptions> = { mount: true, files: true, workdir: true, reporting: true, network: true }
 const reportingNames: Names<ReportingOptions> = { includeChanges: true, includeContents: true, includeDenied: true, includeTemporary: true }
@@ -178,7 +178,7 @@ export class SandboxExecutor extends Events implements AsyncDisposable {
     super()
     checkKnown('createExecutor', options, executorNames)
     checkKnown('createExecutor: syncEventConfig', options.syncEventConfig, syncEventNames)
-    const { defaultWorkdir: _, syncEventConfig: __, rich: ___, network: ____, image: _____, ...client } = options
+    const { defaultWorkdir: _, syncEventConfig: __, rich: ___, network: ____, image: _____, imageSettings: ______, ...client } = options
     this.leasing = new Leasing(client)
   }
 
@@ -262,6 +262,7 @@ export class SandboxExecutor extends Events implements AsyncDisposable {
       limits: limitsOf(request),
       network: options.network ?? request.network ?? this.options.network,
       image: request.image ?? this.options.image,
+      imageSettings: request.imageSettings ?? (request.image === undefined ? this.options.imageSettings : undefined),
       env,
       stdin,
       build,

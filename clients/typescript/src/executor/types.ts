@@ -1,4 +1,5 @@
 // The public types of the executor façade. Names and shapes are part of its contract.
+import type { ImageSettings } from '../images.js'
 import type { FileSource, Result, Usage } from '../run.js'
 import type { NetworkPolicy } from '../sandbox/answers.js'
 import type { ClientOptions } from '../internal/shared.js'
@@ -166,6 +167,8 @@ export interface FunctionCallRequest {
   network?: NetworkPolicy
   /** The root file system: an image of the daemon's store, by its name or as sha256-DIGITS; absent: the executor's, else the daemon's own. */
   image?: string
+  /** Applies with a digest in place of a name. */
+  imageSettings?: ImageSettings
   /** Compiled languages: the standard, the compiler's flags, further source files. */
   build?: { standard?: string, flags?: string[], sources?: Record<string, string> }
   /** Functions and constants of the host. */
@@ -290,5 +293,6 @@ export interface ExecutorOptions extends ClientOptions {
   network?: NetworkPolicy
   /** The image of calls that name none. */
   image?: string
+  imageSettings?: ImageSettings
   syncEventConfig?: SyncEventConfig
 }

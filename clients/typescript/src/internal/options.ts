@@ -12,7 +12,7 @@ export const connectNames: Names<ConnectOptions> = {
 export const clientNames: Names<ClientOptions> = { ...connectNames, client: true }
 
 const common: Names<RunRequest> = {
-  language: true, code: true, filename: true, build: true, image: true, workdir: true, env: true, stdin: true, network: true, limits: true, warm: true,
+  language: true, code: true, filename: true, build: true, image: true, imageSettings: true, workdir: true, env: true, stdin: true, network: true, limits: true, warm: true,
   globals: true, imports: true, files: true, mount: true, resultOptions: true
 }
 const functionNames = { function: true, args: true, kwargs: true, schema: true } as const
@@ -21,7 +21,7 @@ export const callNames: Names<CallRequest> = { ...common, ...functionNames }
 export const scriptNames: Names<ScriptRequest> = { ...common, argv: true }
 export const evaluateNames: Names<RunRequest> = common
 export const prefixNames: Names<PrefixRequest> = {
-  language: true, code: true, filename: true, build: true, image: true, limits: true, globals: true, imports: true, files: true, bare: true, name: true
+  language: true, code: true, filename: true, build: true, image: true, imageSettings: true, limits: true, globals: true, imports: true, files: true, bare: true, name: true
 }
 
 /** A run forked from a prefix, which has the language and the host's functions. */

@@ -1,4 +1,5 @@
 import type { Cloche, Prefix as CorePrefix, RunHooks } from '../client.js'
+import type { ImageSettings } from '../images.js'
 import { InvalidArgumentError, isPrefixError, isTemplateError, type PrefixError, StateError, type TemplateError } from '../generated/errors.js'
 import type { Outgoing } from '../internal/connection.js'
 import { addFields, makeError } from '../internal/values.js'
@@ -106,7 +107,7 @@ class Runner {
 
   constructor (
     readonly held: Lease, readonly memoryMb: number, readonly budgetMb: number, private readonly most: number, mostQueued: number,
-    readonly image: { image?: string }
+    readonly image: { image?: string, imageSettings?: ImageSettings }
   ) {
     this.queue = new Queue(most, mostQueued)
   }
@@ -418,18 +419,18 @@ const countOf = (name: string, value: number | undefined): number => {
 }
 
 const sandboxNames: Names<SandboxOptions> = {
-  ...clientNames, maxIsolates: true, maxConcurrentRuns: true, maxQueuedRuns: true, memoryMb: true, memoryBudgetMb: true, binaryPath: true, image: true
+  ...clientNames, maxIsolates: true, maxConcurrentRuns: true, maxQueuedRuns: true, memoryMb: true, memoryBudgetMb: true, binaryPath: true, image: true, imageSettings: true
 }
 
 /** A place for runs: each in a box of its own, forked warm, with clean state. */
 export async function createSandbox (options: SandboxOptions = {}): Promise<Sandbox> {
   checkKnown('createSandbox', options, sandboxNames)
-  const { maxIsolates, maxConcurrentRuns, maxQueuedRuns = MAX_QUEUED, memoryMb = defaults.memoryMb, memoryBudgetMb = 0, binaryPath, image, ...client } = options
+  const { maxIsolates, maxConcurrentRuns, maxQueuedRuns = MAX_QUEUED, memoryMb = defaults.memoryMb, memoryBudgetMb = 0, binaryPath, image, imageSettings, ...client } = options
   if (!Number.isSafeInteger(memoryBudgetMb) || memoryBudgetMb < 0) {
     throw new InvalidArgumentError(`memoryBudgetMb is ${String(memoryBudgetMb)}; a whole number of MiB is expected, 0 for none`)
   }
   const most = Math.min(countOf('maxIsolates', maxIsolates), countOf('maxConcurrentRuns', maxConcurrentRuns))
   arm({ memoryMb })
   const held = await lease({ ...client, ...binaryPath === undefined ? {} : { daemon: binaryPath } })
-  return new OpenSandbox(new Runner(held, memoryMb, memoryBudgetMb, most, maxQueuedRuns, image === undefined ? {} : { image }))
+  return new OpenSandbox(new Runner(held, memoryMb, memoryBudgetMb, most, maxQueuedRuns, { ...(image === undefined ? {} : { image }), ...(imageSettings === undefined ? {} : { imageSettings }) }))
 }

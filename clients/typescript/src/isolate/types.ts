@@ -1,4 +1,5 @@
 // The public types of the isolate façade. Names and shapes are part of its contract; README.md has the extensions.
+import type { ImageSettings } from '../images.js'
 import type { ClientOptions } from '../internal/shared.js'
 
 /** Caps of one run. Unset means the default, 0 means none. */
@@ -306,6 +307,8 @@ export interface SandboxOptions extends ClientOptions {
   binaryPath?: string
   /** The image with the Node of all runs, of the daemon's store, by its name or as sha256-DIGITS; by default the daemon's own. */
   image?: string
+  /** Applies with a digest in place of a name. */
+  imageSettings?: ImageSettings
 }
 
 /** Set-up code that has run once. Each run is a fork of it: it sees its state, and no other run's. */

@@ -35,9 +35,9 @@ function durationMs (duration: string | number): number {
   return Number(parts[1]) * (UNITS[parts[2] ?? 's'] ?? 1000)
 }
 
-function wantedOf ({ sleepAfter, keepAlive, labels, limits, env, network, image, mount, packages }: SandboxOptions): SandboxCreateParams {
+function wantedOf ({ sleepAfter, keepAlive, labels, limits, env, network, image, imageSettings, mount, packages }: SandboxOptions): SandboxCreateParams {
   const idleMs = keepAlive === true ? 0 : sleepAfter === undefined ? undefined : durationMs(sleepAfter)
-  const wanted = { idleMs, labels, limits, env, network, image, mount, packages }
+  const wanted = { idleMs, labels, limits, env, network, image, imageSettings: imageSettings === undefined ? undefined : { ...imageSettings }, mount, packages }
   return Object.fromEntries(Object.entries(wanted).filter(([, value]) => value !== undefined))
 }
 

@@ -1,6 +1,7 @@
 // Options and results of the sandbox façade: those of @cloudflare/sandbox, 0.3.3 and the newest combined.
 import type { ClientOptions } from '../internal/shared.js'
 import type { Cloche } from '../client.js'
+import type { ImageSettings } from '../images.js'
 import type { SandboxDenial } from '../generated/answers.js'
 import type { Limits } from '../generated/limits.js'
 import type { ContextState, FileType, NetworkPolicy } from './answers.js'
@@ -65,6 +66,8 @@ export interface SandboxOptions {
   network?: NetworkPolicy
   /** Its root file system: an image of the daemon's store, by its name or as sha256-DIGITS. An existing sandbox keeps its own. */
   image?: string
+  /** Applies with a digest in place of a name. */
+  imageSettings?: ImageSettings
   /** Directories and files of the host under rules; the guest's writes stay in the sandbox until it stops. An existing sandbox keeps its own. */
   mount?: Omit<MountOptions, 'sync'>
   /** Packages that it begins with, installed once and then shared: `{ pip: ['requests'] }`, `npm`, `gem`. */
