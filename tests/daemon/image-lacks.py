@@ -90,7 +90,7 @@ def test_an_interpreter_that_cannot_load_our_library():
     store, digest, whole = store_of(spoil)
     with Daemon("--images", store) as daemon, daemon.frames() as frames:
         for _ in range(2):
-            message = refused(frames, "call", "python", "GNU", "Error loading shared library ld-linux.so", image=digest, **ONE)
+            message = refused(frames, "call", "python", "musl, not the GNU one", "Error loading shared library ld-linux.so", image=digest, **ONE)
             assert "\x1b" not in message, message
         equal(frames.call("call", image=digest, warm=False, **ONE)["result"], 1, "without a template it works")
         refused(frames, "prefix.create", "Error loading", language="python", code="", image=digest)
@@ -105,8 +105,30 @@ def test_a_compiler_without_its_libraries():
     store, digest, whole = store_of(lambda tree: None)
     with Daemon("--images", store) as daemon, daemon.frames() as frames:
         for language in ("c", "c++"):
-            refused(frames, "call", "libraries are missing", "cannot open shared object", language=language, code="int f(void) { return 1; }", function="f", image=digest)
+            for warm in (True, False):
+                refused(frames, "call", "libraries are missing", "cannot open shared object", language=language, code="int f(void) { return 1; }", function="f", image=digest, warm=warm)
         equal(frames.call("call", image=whole, **ONE)["result"], 1)
+
+
+def test_modules_that_are_missing():
+    """As in an image with python3-minimal: the line names the module, whether the interpreter is warm or cold."""
+    def spoil(tree):
+        [version] = [name for name in os.listdir(f"{tree}/usr/lib") if name.startswith("python3.")]
+        os.remove(f"{tree}/usr/lib/{version}/ctypes/__init__.py")
+        [module] = [name for name in os.listdir(f"{tree}/usr/lib/{version}/lib-dynload") if name.startswith("_json.")]
+        os.remove(f"{tree}/usr/lib/{version}/lib-dynload/{module}")
+    store, digest, whole = store_of(spoil)
+    with Daemon("--images", store) as daemon, daemon.frames() as frames:
+        refused(frames, "call", "interpreter for python", "No module named '_json'", image=digest, warm=False, **ONE)
+        refused(frames, "call", "interpreter for python", "No module named", image=digest, warm=True, **ONE)
+        refused(frames, "image.warm", "No module named", image=digest, languages=["python"])
+        refused(frames, "call", "No module named '_json'", image=digest, warm=False, stream=True, **ONE)
+        frames.call("script", image=digest, language="python", code="print(1)", warm=False)
+        for image in ({}, {"image": whole}):
+            # Code that ends the interpreter by itself is not the image's fault, whatever it leaves unread.
+            for code in ("import os\ndef f(): os._exit(3)", "import os\nos._exit(3)\ndef f(): pass"):
+                result = frames.call("call", language="python", code=code, function="f", warm=False, **image)
+                equal((result["status"], result["error"]["type"]), ("crash", "NoResult"))
 
 
 def test_a_shell_that_cannot_load_our_builtin():

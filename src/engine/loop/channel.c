@@ -99,6 +99,7 @@ static int read_some(struct channel *c)
                 return 0;
         if (n == -EBADMSG)
                 err_set(&e, CLOCHE_E_PROTOCOL, "a message came with descriptors, expected none");
+        c->is_unread |= n == -ECONNRESET; /* unix(7): the agent's end was closed before it read all */
         if (n <= 0) {
                 stop(c, e.code ? &e : NULL);
                 return 0;
@@ -186,7 +187,10 @@ void channel_flush(struct channel *c)
         /* The agent is gone, or this process can send nothing now (ETOOMANYREFS, ENOMEM). A message cut
          * short is useless to the agent, so shut the socket down: the end of the stream then comes from
          * the loop, not from here. */
-        if (c->fd < 0 || wire_transport_flush(&c->client.transport) < 0) {
+        int r = c->fd < 0 ? -EBADF : wire_transport_flush(&c->client.transport);
+
+        if (r < 0) {
+                c->is_unread |= r == -EPIPE || r == -ECONNRESET;
                 wire_transport_drop(&c->client.transport);
                 (void)shutdown(c->fd, SHUT_RDWR);
         }

@@ -12,6 +12,7 @@
 struct channel {
         int fd; /* -EBADF: none */
         int is_ended, is_paused;
+        int is_unread; /* the agent closed its end before it had read all that was sent */
         /* Accept descriptors of this type and keep the last one: S_IFDIR from our own programs;
          * S_IFREG from an agent, memory (memfd_create(2)) of a fixed size, at most
          * CHANNEL_MEMORY_BYTES_MAX; 0: accept no descriptors. */

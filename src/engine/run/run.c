@@ -943,9 +943,26 @@ void runs_close_ends(struct cloche_engine *engine)
                 close_ends(run);
 }
 
+/* The interpreter ended before our agent in it had read the request: no code of the caller has run, and the
+ * reason is in the image. (Code that called the host may have left the host's answer unread.) Returns the error,
+ * or 0. */
+static int explain_start(struct cloche_run *run, struct cloche_err *e)
+{
+        _cleanup_buf_ struct buf text = BUF_INIT(SIZE_MAX / 2);
+
+        if (run->kind == CLOCHE_SCRIPT || run->is_forked || run->end != RUN_END_NONE || run->answer ||
+            run->bridge.calls > 0 || !run->channel.is_unread || !run->box.exited ||
+            !WIFEXITED(run->box.exit.wait_status))
+                return 0;
+        (void)output_text(&run->streams[1].kept, &text); /* without memory the reason is missing, not the error */
+        runtime_explain_end(run->runtime, text.data, text.size, e);
+        return -(int)e->code;
+}
+
 static int close_books(struct cloche_run *run, cloche_result **ret, struct cloche_err *e)
 {
         json_t *list = run->own_changes;
+        struct cloche_err own = {0};
 
         run->own_changes = NULL;
         close_handles(run);
@@ -960,6 +977,11 @@ static int close_books(struct cloche_run *run, cloche_result **ret, struct cloch
         if (run->usage_error.code) {
                 json_decref(list);
                 *e = run->usage_error;
+                return -(int)e->code;
+        }
+        if (explain_start(run, &own) < 0) {
+                json_decref(list);
+                *e = own;
                 return -(int)e->code;
         }
         return result_make(run, &run->usage, &run->quiet, list, ret, e);

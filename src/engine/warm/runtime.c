@@ -201,23 +201,53 @@ static void remove_controls(char *text, size_t size)
         }
 }
 
+/* The reason stands in the first line, a stack below it; Python prints its stack above the reason. Returns its
+ * size. */
+static size_t find_reason(const char **text, size_t size)
+{
+        static const char python[] = "Traceback (";
+        const char *end, *before;
+
+        for (; size > 0 && **text == '\n'; size--)
+                ++*text;
+        if (size < sizeof(python) || memcmp(*text, python, sizeof(python) - 1) != 0) {
+                end = memchr(*text, '\n', size);
+                return end ? (size_t)(end - *text) : size;
+        }
+        while (size > 0 && (*text)[size - 1] == '\n')
+                size--;
+        before = memrchr(*text, '\n', size);
+        end = *text + size;
+        *text = before ? before + 1 : *text;
+        return (size_t)(end - *text);
+}
+
+/* Messages of musl's loader, of which the GNU one has none: a library of the other kind needs that one's loader. */
+static int is_of_musl(const char *text, size_t size)
+{
+        static const char *const words[] = {"Error loading shared library ld-linux", "Error relocating /run/cloche/"};
+
+        for (size_t i = 0; size > 0 && i < sizeof(words) / sizeof(words[0]); i++)
+                if (memmem(text, size, words[i], strlen(words[i])))
+                        return 1;
+        return 0;
+}
+
 void runtime_explain_end(const struct runtime *runtime, const char *text, size_t size, struct cloche_err *ret)
 {
         _cleanup_buf_ struct buf line = BUF_INIT(4096);
-        const char *end;
 
-        for (; size > 0 && *text == '\n'; size--)
-                text++;
-        end = memchr(text, '\n', size); /* the reason stands in the first line, a stack below it */
-        size = end ? (size_t)(end - text) : size;
+        size = find_reason(&text, size);
         if (utf8_append_valid(&line, text, size < 240 ? size : 240) == 0)
                 remove_controls(line.data, line.size);
         else
                 buf_done(&line);
-        err_set(ret, CLOCHE_E_MISSING_RUNTIME,
-                "the image's interpreter for %s ended before it was ready: its libraries are missing, or are of "
-                "another C library than the GNU one%s%.*s",
-                runtime->name, line.size ? ": " : "", (int)line.size, line.size ? line.data : "");
+        err_set(ret, CLOCHE_E_MISSING_RUNTIME, "the image's interpreter for %s ended before it was ready: %s%s%.*s",
+                runtime->name,
+                is_of_musl(line.data, line.size) ? "the image's C library is musl, not the GNU one"
+                                                 : "its modules or libraries are missing, or the C "
+                                                   "library is not the GNU one",
+                line.size ? ": " : "", (int)line.size, line.size ? line.data : "");
 }
 
 int runtime_is(const struct runtime *runtime, const char *language)

@@ -20,7 +20,7 @@
 #define START_PATIENCE_MS 30000       /* to start, to freeze: Node waits without end for a thread that it cannot have */
 #define TEMPLATE_FRAME_MAX (4u << 20) /* of messages from a template */
 #define PREPARE_ID 1
-#define STDERR_BYTES 512
+#define STDERR_BYTES 4096 /* a stack of Python's, whose last line has the reason */
 
 static void advance(struct template *t);
 
