@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "daemon/http/server.h"
 #include "engine/box/network-words.h"
+#include "proto/keeper.h"
 #include "sandbox/core/sandbox.h"
 
 #include <jansson.h>
@@ -107,7 +108,9 @@ struct container_request {
         int64_t principal;
         char *sandbox, *part, *query;
         const struct container_route *route;
-        json_t *body;     /* an object */
+        json_t *body;                        /* an object */
+        struct image_request *image_request; /* to the image store, or NULL */
+        char image_tree[KEEPER_TREE_SIZE];   /* the image that the request names, once it is found */
         char *directory;  /* start of its relative paths: the working directory of its session; NULL: it names none */
         int is_new;       /* the client is certainly 0.4 or later: a WebSocket, or a header X-Sandbox-Id */
         int has_type;     /* Content-Type: 0.3 sends it even without a body */
@@ -144,6 +147,9 @@ void container_request_free(struct container_request *q);
 /* Check the request and handle it, when its body is complete. text: the body, or NULL. */
 void container_request_handle(struct container_request *q, const char *verb, const char *path, const char *text,
                               size_t size);
+/* Call container_handle_named() once the sandbox that the request makes has its image; or refuse the request. */
+void container_handle_image(struct container_request *q);
+void container_handle_named(struct container_request *q);
 /* The client has read a part of the answer. */
 void container_request_taken(struct container_request *q);
 

@@ -2,6 +2,8 @@
  * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "internal.h"
 
+#include "daemon/images/program.h"
+
 #include "base/err.h"
 #include "wire/json.h"
 
@@ -39,6 +41,8 @@ void container_request_free(struct container_request *q)
 {
         if (q->sandbox_request)
                 sandbox_request_cancel(q->sandbox_request);
+        if (q->image_request)
+                image_request_detach(q->image_request);
         if (q->state_done)
                 q->state_done(q->state);
         TAILQ_REMOVE(&q->daemon->container->requests, q, link);
@@ -205,7 +209,7 @@ json_t *container_path(const struct container_request *q, const char *name)
 }
 
 /* Relative paths start at the working directory of the session; without a session at /workspace. */
-static void handle(struct container_request *q)
+void container_handle_named(struct container_request *q)
 {
         if (has_relative_path(q) && !container_is_sessionless(q))
                 container_call(q, "session.list", json_object(), NULL, on_directories);
@@ -225,7 +229,7 @@ void container_request_handle(struct container_request *q, const char *verb, con
                 container_refuse(q, CONTAINER_VALIDATION_FAILED, NULL, NULL,
                                  "the query has a malformed %%XX in it, or is no UTF-8");
         else if (read_body(q, text, size))
-                handle(q);
+                container_handle_image(q);
 }
 
 json_t *container_field(const struct container_request *q, const char *name)

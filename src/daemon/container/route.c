@@ -78,6 +78,7 @@ static const struct container_field session[] = {
         TEXT("cwd"),
         {"isolation", TYPE_FLAG, 0},
         {"commandTimeoutMs", TYPE_COUNT, 0},
+        TEXT("image"),
         END,
 };
 static const struct container_field session_id[] = {NEEDS_TEXT("sessionId"), END};

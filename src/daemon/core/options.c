@@ -245,6 +245,12 @@ static int add_container(struct daemon_options *o, const char *value)
         return whole("--container-listen's port", port, 0, 65535, &number);
 }
 
+static int add_container_image(struct daemon_options *o, const char *value)
+{
+        return add_name("--container-image", value, *value && !strchr(value, '/') ? NULL : "the name of an image",
+                        &o->container_images);
+}
+
 /* A row has a setter, or the field of struct daemon_options that gets its text or number. */
 static const struct option_row {
         const char *name, *argument, *help;
@@ -335,6 +341,10 @@ static const struct option_row {
          set_preview_host},
         {"--container-listen", "HOST:PORT=SANDBOX",
          "serve the container API of this sandbox on loopback, without a token", add_container},
+        {"--container-image", "IMAGE",
+         "make sandboxes of the container API of this image of the store (the daemon's own); may be repeated: requests "
+         "may name each of them, and the first is for those that name none",
+         add_container_image},
         {"--runs", "N", "runs at one time (twice the number of processors)", NUMBER(engine.runs_max, 1, 100000, 1)},
         {"--queue", "N", "runs that may wait (10000)", NUMBER(engine.queue_max, 1, 1000000, 1)},
         {"--base-forks", "N", "forks after which a new interpreter is started to fork from (10000)",

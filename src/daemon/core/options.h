@@ -43,6 +43,8 @@ struct daemon_options {
                 size_t size;         /* of HOST:PORT */
         } containers[OPTIONS_LIST_MAX];
         unsigned container_count;
+        struct option_list
+                container_images;  /* that sandboxes of the container API may have; the first is the default */
         const char *contexts;      /* languages, with commas; NULL: option absent; "": none */
         const char *network;       /* rules, with commas; NULL: none */
         const char *package_proxy; /* URL; NULL: none */

@@ -62,12 +62,11 @@ static void finish(struct image_name *name, const struct cloche_err *e)
         json_decref(params);
 }
 
-/* Settings that the caller has stated take the place of those of the image. */
-static int put_image(const struct image_name *name, const json_t *image)
+int image_name_put(json_t *params, const json_t *image, int is_shown)
 {
-        json_t *params = name->params, *tree = json_object_get(image, "tree"), *settings;
+        json_t *tree = json_object_get(image, "tree"), *settings;
 
-        if (name->is_shown && json_object_set(params, "imageName", json_object_get(params, "image")) < 0)
+        if (is_shown && json_object_set(params, "imageName", json_object_get(params, "image")) < 0)
                 return -1;
         if (!json_is_string(tree) || json_object_set(params, "image", tree) < 0)
                 return -1;
@@ -83,7 +82,7 @@ static void on_answer(void *data, const json_t *result, const struct cloche_err 
         struct image_name *name = data;
         struct cloche_err own = {0};
 
-        if (!e && put_image(name, result) < 0) {
+        if (!e && image_name_put(name->params, result, name->is_shown) < 0) {
                 err_set(&own, CLOCHE_E_PROTOCOL, "the program of the image store sent an invalid message");
                 e = &own;
         }

@@ -15,4 +15,8 @@ int image_name_is_given(const struct client_request *request, const json_t *para
 CLOCHE_MUST_CHECK int image_name_find(const struct client_request *request, json_t *params, image_named named,
                                       void *data, struct cloche_err *e);
 
+/* Put the image of an answer in the place of its name: its tree, and its settings unless the caller has stated
+ * some. is_shown: keep the name beside them. */
+CLOCHE_MUST_CHECK int image_name_put(json_t *params, const json_t *image, int is_shown);
+
 #endif

@@ -179,6 +179,11 @@ int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, s
         return 0;
 }
 
+int sandboxes_has(const struct sandboxes *all, int64_t principal, const char *name)
+{
+        return sandbox_find(all, principal, name) != NULL;
+}
+
 void sandboxes_each_image(const struct sandboxes *all, void (*each)(void *data, const char *name, const char *image),
                           void *data)
 {

@@ -62,6 +62,7 @@ CLOCHE_MUST_CHECK int sandboxes_new(const struct sandboxes_options *opt, struct 
  * waiting for them. -CLOCHE_E_UNKNOWN_LANGUAGE. */
 CLOCHE_MUST_CHECK int sandboxes_warm(struct sandboxes *all, int64_t principal, const char *languages,
                                      struct cloche_err *e);
+int sandboxes_has(const struct sandboxes *all, int64_t principal, const char *name);
 /* Report the sandboxes that were made of an image of the store, stopped ones too. */
 void sandboxes_each_image(const struct sandboxes *all, void (*each)(void *data, const char *name, const char *image),
                           void *data);
