@@ -222,10 +222,10 @@ static size_t find_reason(const char **text, size_t size)
         return (size_t)(end - *text);
 }
 
-/* Messages of musl's loader, of which the GNU one has none: a library of the other kind needs that one's loader. */
+/* The beginnings of messages of musl's loader. (The GNU one says "error while loading shared libraries".) */
 static int is_of_musl(const char *text, size_t size)
 {
-        static const char *const words[] = {"Error loading shared library ld-linux", "Error relocating /run/cloche/"};
+        static const char *const words[] = {"Error loading shared library ", "Error relocating "};
 
         for (size_t i = 0; size > 0 && i < sizeof(words) / sizeof(words[0]); i++)
                 if (memmem(text, size, words[i], strlen(words[i])))
