@@ -35,8 +35,8 @@ typedef void (*cloche_file_handler)(void *data, cloche_run *run, enum cloche_fil
 struct cloche_engine_options {
         const char *libexec_dir;  /* has cloche-keeper and cloche-box-init; NULL: found automatically */
         const char *runtimes_dir; /* has one folder for each language; NULL: found automatically */
-        /* The image of boxes that name none: a directory, or one of the store, sha256- and 64
-         * digits. NULL: the host's /usr, read-only. */
+        /* The image of boxes that name none: a directory, or one of the store, by its name, which is looked up
+         * now, or sha256- and 64 digits. A directory of that name is preferred. NULL: the host's /usr, read-only. */
         const char *image;
         const char *image_settings; /* as in runs */
         /* The image store, which `cloche image` fills: runs may name the images in it. It need not

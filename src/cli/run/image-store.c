@@ -9,30 +9,20 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/privilege.h"
+#include "engine/box/image-client.h"
 #include "user/images-dir.h"
-#include "wire/client.h"
 
 #include <fcntl.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#define PROGRAM "cloche-image"
+#define PROGRAM IMAGE_CLIENT_PROGRAM
 #define PROGRESS_BYTES 80
-
-enum { STORE_FD = 3, DATA_FD, CONTROL_FD };
-
-struct store_client {
-        struct wire_client wire;
-        int fd;
-        pid_t pid;
-};
 
 /* -- the directory -------------------------------------------------------------------------------------------- */
 
@@ -92,52 +82,6 @@ static int find_program(char *ret, size_t size)
         return cli_bad("there is no " PROGRAM " in " CLOCHE_LIBEXEC_DIR ": name its directory by $CLOCHE_LIBEXEC");
 }
 
-static _Noreturn void become_program(const char *program, const int fds[3])
-{
-        static char numbers[3][12];
-        int kept[3];
-
-        /* Above the numbers that the standard streams may have been closed to. */
-        for (int i = 0; i < 3; i++) {
-                kept[i] = fcntl(fds[i], F_DUPFD, 10);
-                snprintf(numbers[i], sizeof(numbers[i]), "%d", kept[i]);
-        }
-        execl(program, PROGRAM, numbers[0], numbers[1], numbers[2], NULL);
-        fprintf(stderr, "cloche: cannot start %s: %s\n", program, strerror(errno));
-        _exit(1);
-}
-
-static int start(int store_fd, int data_fd, struct store_client *ret)
-{
-        char program[PATH_MAX];
-        _cleanup_fd_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-        int code = find_program(program, sizeof(program)), fds[2];
-
-        if (code)
-                return code;
-        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
-                return cli_bad("cannot make a socket: %s", strerror(errno));
-        ret->pid = fork();
-        if (ret->pid == 0)
-                become_program(program, (const int[]){store_fd, data_fd >= 0 ? data_fd : null_fd, fds[1]});
-        close(fds[1]);
-        ret->fd = fds[0];
-        if (ret->pid > 0) {
-                wire_client_init(&ret->wire, ret->fd, FRAME_BYTES_MAX, FRAME_BYTES_MAX);
-                return 0;
-        }
-        fd_close(&ret->fd);
-        return cli_bad("cannot fork: %s", strerror(errno));
-}
-
-static void stop(struct store_client *c)
-{
-        wire_client_done(&c->wire);
-        fd_close(&c->fd);
-        while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
-                ;
-}
-
 /* -- progress ------------------------------------------------------------------------------------------------- */
 
 /* The handler of a timer reads one text while the next is written. */
@@ -169,54 +113,6 @@ static void show(const json_t *params)
         which ^= 1;
         memcpy(texts[which], text, sizeof(text));
         atomic_store(&now, texts[which]);
-}
-
-/* -- requests ------------------------------------------------------------------------------------------------- */
-
-static ssize_t receive(void *data, char *to, size_t room)
-{
-        const struct store_client *c = data;
-        ssize_t n = recv(c->fd, to, room, MSG_DONTWAIT);
-
-        return n < 0 ? -errno : n;
-}
-
-/* 1: *ret is the answer, or *e the error. */
-static int take(struct store_client *c, json_int_t id, json_t **ret, struct cloche_err *e)
-{
-        struct rpc_message m = {0};
-        struct frame f;
-        int r;
-
-        while ((r = wire_client_next(&c->wire, &f, &m, e)) > 0) {
-                int is_answer = json_is_integer(m.id) && json_integer_value(m.id) == id;
-
-                if (m.kind == RPC_NOTIFICATION && strcmp(m.method, "progress") == 0)
-                        show(m.params);
-                if (is_answer && m.kind == RPC_RESULT)
-                        *ret = json_incref(m.result);
-                if (is_answer && m.kind == RPC_ERROR) {
-                        rpc_read_failure(&m, CLOCHE_E_PROTOCOL, e);
-                        r = -(int)e->code;
-                }
-                rpc_message_done(&m);
-                if (is_answer)
-                        return r;
-        }
-        return r;
-}
-
-static int request_one(struct store_client *c, const char *method, json_t *params, json_t **ret, struct cloche_err *e)
-{
-        json_int_t id = 0;
-        int r = wire_client_request(&c->wire, method, params, NULL, NULL, NULL, &id, e);
-
-        while (r == 0 && (r = take(c, id, ret, e)) == 0) {
-                r = wire_client_turn(&c->wire, receive, c);
-                if (r < 0)
-                        return err_set(e, CLOCHE_E_INTERNAL, PROGRAM " ended before it answered: %s", strerror(-r));
-        }
-        return r < 0 ? r : 0;
 }
 
 /* -- users of a tree ------------------------------------------------------------------------------------------ */
@@ -279,27 +175,30 @@ int image_store_request(const struct cli_request *request, const char *method, j
                         json_t **ret)
 {
         _cleanup_fd_ int store_fd = -EBADF;
+        char program[PATH_MAX];
         json_t *opened = NULL;
-        struct store_client c;
+        struct image_client c;
         struct cloche_err e = {0};
         int code = open_store(request, &store_fd), r;
 
         *ret = NULL;
         if (code == 0)
-                code = start(store_fd, data_fd, &c);
+                code = find_program(program, sizeof(program));
+        if (code == 0 && image_client_start(program, store_fd, data_fd, 0, &c, &e) < 0)
+                code = sandbox_fail(&e);
         if (code) {
                 json_decref(params);
                 return code;
         }
         progress_watch(progress_now);
-        r = request_one(&c, "open", json_object(), &opened, &e);
+        r = image_client_request(&c, "open", json_object(), NULL, &opened, &e);
         json_decref(opened);
         if (r == 0)
-                r = request_one(&c, method, params ? params : json_object(), ret, &e);
+                r = image_client_request(&c, method, params ? params : json_object(), show, ret, &e);
         else
                 json_decref(params);
         progress_end();
-        stop(&c);
+        image_client_stop(&c);
         name_user(store_fd, &e);
         return r == 0 ? 0 : e.code == CLOCHE_E_CANCELLED ? (sandbox_fail(&e), SIGNALS_CANCELLED) : sandbox_fail(&e);
 }

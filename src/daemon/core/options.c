@@ -294,8 +294,8 @@ static const struct option_row {
         {"--grace", "SECONDS", "time that runs may continue after SIGTERM (10)", NUMBER(grace_ms, 0, 86400, 1000)},
         {"--log-level", "LEVEL", "error, warning, info or debug (info)", set_level},
         {"--image", "IMAGE",
-         "use this directory, or this image of the store (sha256- and 64 digits), as root file system of boxes that "
-         "name no image (the host's /usr)",
+         "use this directory, or this image of the store (its name, or sha256- and 64 digits), as root file system of "
+         "boxes that name no image (the host's /usr)",
          TEXT(engine.image)},
         {"--images", "DIR",
          "the image store, whose images requests may name; '': none (/var/lib/cloche/images for root, else below "

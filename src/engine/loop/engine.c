@@ -6,7 +6,9 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/privilege.h"
+#include "engine/box/image-client.h"
 #include "proto/usage.h"
+#include "wire/json.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define QUEUE_MAX 10000
@@ -83,18 +86,74 @@ static int absolute(const char *path, char **ret, struct cloche_err *e)
         return *ret ? 0 : err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open '%.100s'", path ? path : "");
 }
 
-/* A directory, or an image of the store. */
-static int find_image(const struct cloche_engine_options *opt, char **ret, struct cloche_err *e)
+/* The names of files of the host begin with a slash or a dot, or there is such a directory. */
+static int is_path(const char *image)
+{
+        struct stat status;
+
+        return !*image || strchr("/.", *image) || (stat(image, &status) == 0 && S_ISDIR(status.st_mode));
+}
+
+/* Look a name of the store up, once. *ret: the name of the tree. */
+static int resolve_image(const struct cloche_engine_options *opt, const char *libexec, char **ret, char **ret_settings,
+                         struct cloche_err *e)
+{
+        json_t *answer = NULL, *settings;
+        struct image image;
+        const char *tree;
+        int r = image_client_resolve(libexec, opt->images_dir, opt->image, &answer, e);
+
+        if (r < 0)
+                return r;
+        tree = json_string_value(json_object_get(answer, "tree"));
+        settings = json_pack("{s:O*, s:O*}", "env", json_object_get(answer, "env"), "workingDirectory",
+                             json_object_get(answer, "workingDirectory"));
+        if (!tree || !image_read(tree, &image))
+                r = err_set(e, CLOCHE_E_PROTOCOL, "the program of the image store sent an invalid message");
+        *ret = r == 0 ? strdup(image.name) : NULL;
+        *ret_settings = r == 0 && !opt->image_settings ? json_dump_text(settings, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+        if (r == 0 && (!*ret || (!*ret_settings && !opt->image_settings)))
+                r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start an engine");
+        json_decref(settings);
+        json_decref(answer);
+        return r;
+}
+
+/* A directory, or an image of the store. *ret_settings: of a name, unless the caller has stated some; owned. */
+static int find_image(const struct cloche_engine_options *opt, const char *libexec, char **ret, char **ret_settings,
+                      struct cloche_err *e)
 {
         struct image image;
+        int is_digest = opt->image && image_read(opt->image, &image);
 
-        if (!opt->image || !image_read(opt->image, &image))
+        *ret_settings = NULL;
+        if (!opt->image || (!is_digest && (is_path(opt->image) || !opt->images_dir)))
                 return absolute(opt->image, ret, e);
+        if (!is_digest)
+                return resolve_image(opt, libexec, ret, ret_settings, e);
         if (!opt->images_dir)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s: there is no image store (images_dir names one)",
                                opt->image);
         *ret = strdup(image.name);
         return *ret ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start an engine");
+}
+
+/* Find the image of boxes that name none, and keep its settings. */
+static int take_image(cloche_engine *engine, const struct cloche_engine_options *opt, const char *libexec,
+                      struct cloche_err *e)
+{
+        char *found;
+        int r = find_image(opt, libexec, &engine->image, &found, e);
+
+        if (r < 0) {
+                free(found);
+                return err_wrap(e, "image");
+        }
+        r = image_settings_take(&engine->image_settings, found ? found : opt->image_settings, &engine->own_settings, e);
+        free(found);
+        if (r == 0 && engine->own_settings)
+                engine->own_settings->refs++;
+        return r;
 }
 
 /* The directory of trees in the store, which may not exist yet; "": there is no store. */
@@ -193,14 +252,9 @@ static int start(cloche_engine *engine, const struct cloche_engine_options *opt,
 
         find_libexec(opt, libexec, sizeof(libexec));
         find_runtimes(opt, runtimes, sizeof(runtimes));
-        r = find_image(opt, &engine->image, e);
-        if (r < 0)
-                return err_wrap(e, "image");
-        r = image_settings_take(&engine->image_settings, opt->image_settings, &engine->own_settings, e);
+        r = take_image(engine, opt, libexec, e);
         if (r < 0)
                 return r;
-        if (engine->own_settings)
-                engine->own_settings->refs++;
         r = find_trees(opt->images_dir, &trees, e);
         if (r < 0)
                 return err_wrap(e, "images_dir");
