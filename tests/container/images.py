@@ -11,7 +11,7 @@ IMAGES = ["--container-image", "tools:1", "--container-image", "other"]
 
 
 def store():
-    """Of two images with bash and cat, which differ by a file, and of a third one."""
+    """Two images with bash and cat, which differ by a file, and a third one."""
     root = make_shell()
     copy_programs(root, "/usr/bin/cat")
     for name in ("tools:1", "other", "third"):
@@ -29,7 +29,7 @@ class Box:
         return self.http.post(f"/v1/sandboxes/{self.name}/container/api/{path}", {"X-Sandbox-Id": "x"}, **body)
 
     def image(self):
-        """None: there is no such sandbox."""
+        """Its name; there is no such sandbox: None."""
         status, answer = self.http.get("/v1/sandboxes/" + self.name)
         return answer.get("imageName", "the daemon's") if status == 200 else None
 
