@@ -114,6 +114,12 @@ describe('executor', real, () => {
       assert.match(await reason(placed, {}), /images/)
       assert.match(await reason(placed, { image: 'other' }), /there is no image (store|'other:latest')/)
       await placed.dispose()
+      const imageSettings = { env: { HOME: '/' } }
+      const set = createExecutor({ client, image: one, imageSettings })
+      assert.match(await reason(executor, { image: one, imageSettings }), /cannot set the variable 'HOME'/)
+      assert.match(await reason(set, {}), /cannot set the variable 'HOME'/)
+      assert.doesNotMatch(await reason(set, { image: other }), /HOME/, 'settings are those of the image beside them')
+      await set.dispose()
     })
     test('files, relative ones under workdir; text and bytes', async () => {
       const files = { 'a.txt': 'text', '/workspace/sub/b.bin': Uint8Array.of(0, 255) }

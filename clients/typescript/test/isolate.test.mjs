@@ -34,6 +34,10 @@ describe('isolate', real, () => {
       await assert.rejects(placed.run({ code: 'export default 1' }), /there is no image (store|'python:latest')/)
       await assert.rejects(placed.prepare({ code: '1' }), /there is no image (store|'python:latest')/)
       await placed.dispose()
+      const set = await createSandbox({ client, image: `sha256-${'e'.repeat(64)}`, imageSettings: { env: { HOME: '/' } } })
+      await assert.rejects(set.run({ code: 'export default 1' }), /cannot set the variable 'HOME'/)
+      await assert.rejects(set.prepare({ code: '1' }), /cannot set the variable 'HOME'/)
+      await set.dispose()
     })
     test('filename shows in stacks', async () => {
       assert.match((await failure('\nthrow new Error("x")', { filename: 'mine.mjs' })).stack, /mine\.mjs:2/)
