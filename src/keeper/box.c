@@ -159,6 +159,20 @@ int box_limit(struct keeper_state *keeper, uint32_t box, const struct keeper_box
         return 0;
 }
 
+int box_freeze(struct keeper_state *keeper, uint32_t box, struct cloche_err *e)
+{
+        int r = box_shared_check_groups(keeper, box, e);
+
+        return r < 0 ? r : cgroup_freeze(&keeper->cgroups, box, e);
+}
+
+int box_thaw(struct keeper_state *keeper, uint32_t box, struct cloche_err *e)
+{
+        int r = box_shared_check_groups(keeper, box, e);
+
+        return r < 0 ? r : cgroup_thaw(&keeper->cgroups, box, e);
+}
+
 void box_usage(struct keeper_state *keeper, uint32_t box, struct keeper_usage *ret)
 {
         *ret = keeper->boxes[box].has_lost_sandbox ? (struct keeper_usage){0}

@@ -124,6 +124,10 @@ uid_t box_owner(uint32_t box);
 uid_t box_user(const struct keeper_state *keeper, const struct box *row);
 /* Set memory_bytes, pids and cpu_percent; 0 keeps a limit. */
 int box_limit(struct keeper_state *keeper, uint32_t box, const struct keeper_box_limits *limits, struct cloche_err *e);
+/* Freeze or thaw the processes of a box that has groups of its own. box_freeze does not wait: 1: all are
+ * frozen; 0: not yet, call it again. CLOCHE_E_GUARD_MISSING: the host has no group that freezes. */
+int box_freeze(struct keeper_state *keeper, uint32_t box, struct cloche_err *e);
+int box_thaw(struct keeper_state *keeper, uint32_t box, struct cloche_err *e);
 void box_usage(struct keeper_state *keeper, uint32_t box, struct keeper_usage *ret);
 /* Kill all processes of the box. They are gone when init_pidfd polls readable: the kernel reaps PID
  * 1 last. A template that does not reap its children delays that; the keeper serves others

@@ -124,6 +124,19 @@ static int answer_usage(struct keeper_state *keeper, struct exchange *x, struct 
         return 0;
 }
 
+static int answer_freeze(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
+{
+        int r = box_find(keeper, x->request->box, e) ? box_freeze(keeper, x->request->box, e) : -CLOCHE_E_STATE;
+
+        x->answer->is_frozen = r > 0;
+        return r < 0 ? r : 0;
+}
+
+static int answer_thaw(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
+{
+        return box_find(keeper, x->request->box, e) ? box_thaw(keeper, x->request->box, e) : -CLOCHE_E_STATE;
+}
+
 static int answer_drop(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
 {
         int r = box_find_living(keeper, x->request->box, e) ? 0 : -CLOCHE_E_STATE;

@@ -649,6 +649,12 @@ int keeper_box_usage_async(struct keeper *k, uint32_t box, keeper_done done, voi
         return send_plain_request(k, KEEPER_BOX_USAGE, box, done, data, e);
 }
 
+int keeper_box_freeze_async(struct keeper *k, uint32_t box, int is_frozen, keeper_done done, void *data,
+                            struct cloche_err *e)
+{
+        return send_plain_request(k, is_frozen ? KEEPER_BOX_FREEZE : KEEPER_BOX_THAW, box, done, data, e);
+}
+
 int keeper_box_drop_async(struct keeper *k, uint32_t box, keeper_done done, void *data, struct cloche_err *e)
 {
         return send_plain_request(k, KEEPER_BOX_DROP, box, done, data, e);

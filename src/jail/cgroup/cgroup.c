@@ -164,13 +164,51 @@ void cgroup_reset_peak(const struct cgroup_host *host, unsigned box)
                 (void)cgroup_write_box(&host->places[CGROUP_MEMORY], box, "memory.max_usage_in_bytes", "0");
 }
 
+/* The file that freezes, its two values, and the file and line that confirm it. */
+static const struct {
+        const char *file, *freeze, *thaw, *confirmed_in, *confirmed_by;
+} freezers[] = {
+        [1] = {"freezer.state", "FROZEN", "THAWED", "freezer.state", "FROZEN\n"},
+        [2] = {"cgroup.freeze", "1", "0", "cgroup.events", "frozen 1\n"},
+};
+
+static int write_freezer(const struct cgroup_host *host, unsigned box, int is_frozen, struct cloche_err *e)
+{
+        const struct cgroup_place *place = &host->places[CGROUP_FREEZER];
+        int r;
+
+        if (!place->version)
+                return err_set(e, CLOCHE_E_GUARD_MISSING, "no control group of this host can freeze processes: %s",
+                               place->reason);
+        r = cgroup_write_box(place, box, freezers[place->version].file,
+                             is_frozen ? freezers[place->version].freeze : freezers[place->version].thaw);
+        return r < 0 ? err_os(e, CLOCHE_E_CGROUP, -r, "%s the groups of box %u", is_frozen ? "freeze" : "thaw", box)
+                     : 0;
+}
+
+int cgroup_freeze(const struct cgroup_host *host, unsigned box, struct cloche_err *e)
+{
+        const struct cgroup_place *place = &host->places[CGROUP_FREEZER];
+        char text[256];
+        int r = write_freezer(host, box, 1, e);
+
+        if (r < 0)
+                return r;
+        r = cgroup_read_box(place, box, freezers[place->version].confirmed_in, text, sizeof(text));
+        return r < 0 ? err_os(e, CLOCHE_E_CGROUP, -r, "read whether box %u is frozen", box)
+                     : strstr(text, freezers[place->version].confirmed_by) != NULL;
+}
+
+int cgroup_thaw(const struct cgroup_host *host, unsigned box, struct cloche_err *e)
+{
+        return write_freezer(host, box, 0, e);
+}
+
 void cgroup_kill(const struct cgroup_host *host, unsigned box)
 {
-        const struct cgroup_place *freezer = &host->places[CGROUP_FREEZER];
-
         /* A frozen task of version 1 takes no signal, not even SIGKILL, until it is thawed. */
-        if (freezer->version == 1)
-                (void)cgroup_write_box(freezer, box, "freezer.state", "THAWED");
+        if (host->places[CGROUP_FREEZER].version == 1)
+                (void)cgroup_thaw(host, box, NULL);
         for (int c = 0; c < CGROUP_CONTROLLERS; c++)
                 if (host->places[c].version == 2 && !is_repeated(host, c))
                         (void)cgroup_write_box(&host->places[c], box, "cgroup.kill", "1"); /* Linux 5.14 */

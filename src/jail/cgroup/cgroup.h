@@ -107,6 +107,12 @@ void cgroup_usage_read(const struct cgroup_usage_files *files, struct cgroup_usa
 void cgroup_usage_close(struct cgroup_usage_files *files);
 /* Restart the measurement of the memory peak; version 2 cannot. */
 void cgroup_reset_peak(const struct cgroup_host *host, unsigned box);
+/* Request that all processes in the groups freeze, and tell whether they have: version 1 needs the
+ * request again until then (Documentation/admin-guide/cgroup-v1/freezer-subsystem.rst), version 2
+ * (Linux 5.2) takes it.
+ * Returns  1: all are frozen; 0: not yet; -CLOCHE_E_GUARD_MISSING: no group of ours freezes. */
+int cgroup_freeze(const struct cgroup_host *host, unsigned box, struct cloche_err *e);
+int cgroup_thaw(const struct cgroup_host *host, unsigned box, struct cloche_err *e);
 /* Kill all processes in the groups. Most of them die with their pid namespace. But a template holds
  * the entrance to a box during a fork: it may have kept it, and may have moved its own processes
  * in. */

@@ -55,7 +55,7 @@ int cgroup_write_box(const struct cgroup_place *place, unsigned box, const char 
         return r < 0 ? r : cgroup_write_text(path, text);
 }
 
-static int read_box(const struct cgroup_place *place, unsigned box, const char *file, char *ret, size_t size)
+int cgroup_read_box(const struct cgroup_place *place, unsigned box, const char *file, char *ret, size_t size)
 {
         char path[CGROUP_PATH_MAX + 64];
         int r = cgroup_box_path(path, sizeof(path), place, box, file);
@@ -70,7 +70,7 @@ static int read_box(const struct cgroup_place *place, unsigned box, const char *
 int cgroup_read_number(const struct cgroup_place *place, unsigned box, const char *file, uint64_t *ret)
 {
         char text[64];
-        int r = read_box(place, box, file, text, sizeof(text));
+        int r = cgroup_read_box(place, box, file, text, sizeof(text));
 
         if (r == 0)
                 *ret = strtoull(text, NULL, 10);
