@@ -2,6 +2,7 @@
 #include "engine/loop/engine.h"
 #include "sandbox/core/box.h"
 #include "sandbox/core/sandbox.h"
+#include "sandbox/core/sandboxes.h"
 
 #include "base/fd.h"
 #include "proto/shell.h"
@@ -33,7 +34,8 @@ struct fake_box {
 static struct fake_box boxes[BOXES_MAX];
 static unsigned box_count, dropped_count;
 static int makes_fail;
-static int is_hostile; /* PID 1 and the shell send messages at random */
+static unsigned freezes_left; /* requests until a box is frozen */
+static int is_hostile;        /* PID 1 and the shell send messages at random */
 static struct cloche_engine engine;
 static struct sandboxes *all;
 static struct cloche_err e;
@@ -44,7 +46,7 @@ static struct reply {
         keeper_done done;
         void *data;
         uint32_t box;
-        int fds[2], is_made;
+        int fds[2], is_made, is_frozen;
 } replies[64];
 static unsigned reply_count;
 
@@ -114,6 +116,17 @@ static int limit(const struct sandboxes *of, uint32_t box, const struct keeper_b
         return 0;
 }
 
+static int freeze(const struct sandboxes *of, uint32_t box, int is_frozen, keeper_done done, void *data,
+                  struct cloche_err *error)
+{
+        (void)of;
+        (void)box;
+        (void)error;
+        freezes_left -= is_frozen && freezes_left > 0;
+        queue_reply(done, data)->is_frozen = is_frozen && freezes_left == 0;
+        return 0;
+}
+
 static int read_usage(const struct sandboxes *of, uint32_t box, struct keeper_usage *ret)
 {
         (void)of;
@@ -143,7 +156,7 @@ static unsigned detach(const struct sandboxes *of, const void *data)
         return count;
 }
 
-static const struct sandbox_boxes fake = {make, drop, limit, read_usage, request_usage, detach};
+static const struct sandbox_boxes fake = {make, drop, limit, freeze, read_usage, request_usage, detach};
 
 static void deliver_replies(void)
 {
@@ -153,7 +166,7 @@ static void deliver_replies(void)
         memcpy(now, replies, count * sizeof(now[0]));
         reply_count = 0;
         for (unsigned i = 0; i < count; i++) {
-                struct keeper_answer answer = {.box = now[i].box};
+                struct keeper_answer answer = {.box = now[i].box, .is_frozen = (uint32_t)now[i].is_frozen};
                 struct cloche_err error = {.code = CLOCHE_E_RESOURCE, .msg = "no box today"};
                 struct keeper_reply reply = {.answer = &answer, .fds = now[i].fds, .fd_count = now[i].is_made ? 2 : 0};
 
@@ -622,6 +635,48 @@ static void test_stop(void)
         json_decref(stop.result);
 }
 
+static void test_pause(void)
+{
+        struct outcome o = {0}, command = {0};
+        struct sandbox *s;
+
+        call(&o, "exec", with("rests", "command", "say"));
+        freezes_left = 4;
+        call(&o, "sandbox.pause", in("rests"));
+        CHECK(o.result && strcmp(text(&o, "state"), "paused") == 0 && freezes_left == 0,
+              "a sandbox is paused once the keeper says so: %s", o.error.msg);
+        call(&o, "sandbox.pause", in("rests"));
+        CHECK(o.error.code == CLOCHE_E_STATE, "once: %s", o.error.msg);
+        call(&o, "exec", with("rests", "command", "say"));
+        CHECK(strcmp(text(&o, "stdout"), "hello\n") == 0, "a command wakes it: %s", o.error.msg);
+        start(&command, "exec", json_pack("{s:s, s:s, s:i}", "sandbox", "rests", "command", "wait", "timeoutMs", 1));
+        (void)await_busy_box();
+        freezes_left = UINT32_MAX;
+        s = sandbox_find(all, 0, "rests");
+        start(&o, "sandbox.pause", in("rests"));
+        for (int i = 0; i < PATIENCE_MS && s->state != SANDBOX_PAUSING; i++)
+                turn();
+        s->freeze_since_ns = 0; /* long ago */
+        await(&o);
+        CHECK(o.error.code == CLOCHE_E_STATE && s->state == SANDBOX_RUNNING, "one that cannot be frozen goes on: %s",
+              o.error.msg);
+        await(&command);
+        CHECK(json_is_true(json_object_get(command.result, "timedOut")), "and so does its time");
+        freezes_left = 0;
+        call(&o, "sandbox.pause", in("rests"));
+        box_end(&boxes[s->box]);
+        call(&command, "exec", with("rests", "command", "say"));
+        CHECK(command.error.code == CLOCHE_E_SANDBOX_ENDED || command.result, "a paused box may end: %s",
+              command.error.msg);
+        call(&command, "sandbox.resume", in("rests"));
+        CHECK(command.result != NULL, "the next use makes another: %s", command.error.msg);
+        call(&o, "sandbox.pause", in("rests"));
+        call(&o, "sandbox.delete", in("rests"));
+        CHECK(o.result != NULL, "a paused sandbox is deleted: %s", o.error.msg);
+        json_decref(o.result);
+        json_decref(command.result);
+}
+
 /* -- hostile boxes ---------------------------------------------------------------------------------------------- */
 
 static void start_some(struct outcome *o)
@@ -661,6 +716,10 @@ static void start_some(struct outcome *o)
                 start(o, "process.start",
                       json_pack("{s:s, s:s, s:s, s:s}", "sandbox", "hostile", "session", session, "process", id,
                                 "command", "wait"));
+                break;
+        case 8:
+                freezes_left = below(3);
+                start(o, below(2) ? "sandbox.pause" : "sandbox.resume", in("hostile"));
                 break;
         default:
                 start(o, below(60) ? "exec" : "sandbox.stop",
@@ -731,6 +790,7 @@ int main(void)
         test_cancel();
         test_collapse();
         test_stop();
+        test_pause();
         test_hostile_boxes();
         sandboxes_stop(all, on_stopped, &is_stopped);
         for (int i = 0; i < PATIENCE_MS * 2 && !is_stopped; i++)

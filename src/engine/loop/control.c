@@ -153,7 +153,7 @@ static void watch_time(struct control *c)
 {
         if (!c->timer)
                 return;
-        if (STAILQ_EMPTY(&c->sent) && STAILQ_EMPTY(&c->unsent))
+        if (c->is_held || (STAILQ_EMPTY(&c->sent) && STAILQ_EMPTY(&c->unsent)))
                 uv_timer_stop(c->timer);
         else
                 uv_timer_start(c->timer, on_timeout, c->kind->patience_ms, 0);
@@ -338,7 +338,7 @@ int control_request(struct control *c, const struct init_request *request, const
                         return cannot_send(c, code, e);
                 }
         }
-        if (c->timer && !uv_is_active((uv_handle_t *)c->timer))
+        if (c->timer && !c->is_held && !uv_is_active((uv_handle_t *)c->timer))
                 uv_timer_start(c->timer, on_timeout, c->kind->patience_ms, 0);
         STAILQ_INSERT_TAIL(&c->unsent, q, link);
         r = flush(c);
@@ -379,6 +379,12 @@ int control_spawn(struct control *c, const struct init_request *request, const c
         all[0] = strings_fd;
         memcpy(all + 1, fds, fd_count * sizeof(int));
         return control_request(c, request, all, fd_count + 1, done, data, e);
+}
+
+void control_hold(struct control *c, int is_held)
+{
+        c->is_held = is_held;
+        watch_time(c);
 }
 
 void control_detach(struct control *c, const void *data)

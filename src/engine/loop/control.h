@@ -29,6 +29,7 @@ struct control_pending; /* opaque */
 struct control {
         const struct control_kind *kind;
         int fd;      /* owned; -EBADF: closed */
+        int is_held; /* control_hold */
         int is_copy; /* others keep using this socket; set it before control_open */
         struct watch *watch;
         uv_timer_t *timer;
@@ -61,6 +62,8 @@ CLOCHE_MUST_CHECK int control_request_path(struct control *c, struct init_reques
 CLOCHE_MUST_CHECK int control_spawn(struct control *c, const struct init_request *request, const char *strings,
                                     size_t size, const int *fds, size_t fd_count, control_done done, void *data,
                                     struct cloche_err *e);
+/* Its box is frozen, or no longer: while it is, no answer is late. */
+void control_hold(struct control *c, int is_held);
 /* Drop the callbacks of requests with this data; descriptors in their answers are closed. */
 void control_detach(struct control *c, const void *data);
 /* Close the socket. Open requests get an error. */

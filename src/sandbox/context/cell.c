@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "engine/box/limits.h"
-#include "engine/loop/handle.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +31,7 @@ struct cell {
         struct context_task task;
         struct sandbox_request *request; /* NULL: the request was cancelled */
         uint64_t count, begun_ns, timeout_ms, denials_since;
-        uv_timer_t *timer, *signal_timer;
+        struct sandbox_timer *timer, *signal_timer;
         int is_begun, is_stream, takes_input, timed_out, interrupted, is_ending, is_to_clear;
         json_t *displays;
         struct buf attachments; /* of the displays */
@@ -63,8 +62,8 @@ static void cell_free(struct cell *cell)
 {
         while (!TAILQ_EMPTY(&cell->questions))
                 question_free(cell, TAILQ_FIRST(&cell->questions));
-        handle_close(cell->timer);
-        handle_close(cell->signal_timer);
+        sandbox_timer_close(cell->timer);
+        sandbox_timer_close(cell->signal_timer);
         json_decref(cell->displays);
         buf_done(&cell->attachments);
         free(cell);
@@ -173,8 +172,8 @@ static void schedule_end(struct cell *cell)
         cell->is_ending = 1;
         set_pause(cell, 0);
         context_signal(cell->task.context);
-        uv_timer_start(cell->signal_timer, on_signal_retry, SIGNAL_RETRY_MS, SIGNAL_RETRY_MS);
-        uv_timer_start(cell->timer, on_late, GRACE_MS, 0);
+        sandbox_timer_start(cell->signal_timer, on_signal_retry, SIGNAL_RETRY_MS, SIGNAL_RETRY_MS);
+        sandbox_timer_start(cell->timer, on_late, GRACE_MS, 0);
 }
 
 static void on_late(uv_timer_t *timer)
@@ -197,7 +196,7 @@ int context_cell_interrupt(struct cell *cell)
         cell->interrupted = 1;
         context_signal(cell->task.context);
         if (!cell->is_ending && clock_now_ns() - cell->begun_ns < SIGNAL_RETRY_MS * UINT64_C(1000000))
-                uv_timer_start(cell->signal_timer, on_signal_retry, SIGNAL_RETRY_MS, 0);
+                sandbox_timer_start(cell->signal_timer, on_signal_retry, SIGNAL_RETRY_MS, 0);
         return 1;
 }
 
@@ -213,7 +212,7 @@ static json_t *cell_params(struct context_task *task)
         cell->denials_since = cell->task.context->sandbox->decision_count;
         cell->count = is_silent ? c->count : ++c->count;
         if (cell->timeout_ms)
-                uv_timer_start(cell->timer, on_late, cell->timeout_ms, 0);
+                sandbox_timer_start(cell->timer, on_late, cell->timeout_ms, 0);
         if (cell->is_stream) {
                 send_event(cell, "begin",
                            json_pack("{s:s, s:I}", "context", c->name, "executionCount", (json_int_t)cell->count),
@@ -654,13 +653,13 @@ static struct cell *cell_new(struct sandbox_request *request, const struct conte
         struct cell *cell = calloc(1, sizeof(*cell));
 
         if (cell) {
-                cell->timer = handle_timer(&request->all->engine->loop, cell);
-                cell->signal_timer = handle_timer(&request->all->engine->loop, cell);
+                cell->timer = sandbox_timer_new(request->sandbox, cell);
+                cell->signal_timer = sandbox_timer_new(request->sandbox, cell);
         }
         if (!cell || !cell->timer || !cell->signal_timer) {
                 if (cell) {
-                        handle_close(cell->timer);
-                        handle_close(cell->signal_timer);
+                        sandbox_timer_close(cell->timer);
+                        sandbox_timer_close(cell->signal_timer);
                 }
                 free(cell);
                 err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "run a cell");

@@ -52,7 +52,7 @@ static int request_agent(struct context *c, struct context_task *task, struct cl
         int r = channel_request(&c->channel, task->kind->method, task->kind->params(task), -EBADF, on_answer, e);
 
         if (r == 0 && task->kind->is_short)
-                uv_timer_start(c->end_timer, on_no_answer, ANSWER_PATIENCE_MS, 0);
+                sandbox_timer_start(c->end_timer, on_no_answer, ANSWER_PATIENCE_MS, 0);
         return r;
 }
 
@@ -155,7 +155,7 @@ static int on_answer(void *data, const struct rpc_message *m, const struct frame
         if (!task)
                 return err_set(e, CLOCHE_E_PROTOCOL, "an answer to a request that nobody made");
         if (task->kind->is_short) /* the time of an opening also bounds the wait for its network */
-                uv_timer_stop(c->end_timer);
+                sandbox_timer_stop(c->end_timer);
         context_streams_take(c); /* output from before the answer */
         leave(task);
         if (task->is_detached)

@@ -11,7 +11,6 @@
 #include "base/fd.h"
 #include "base/peer.h"
 #include "base/utf8.h"
-#include "engine/loop/handle.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -85,7 +84,7 @@ static struct context *make(struct sandbox *s, const char *name, const struct ru
         }
         c = calloc(1, sizeof(*c));
         if (c && (c->cwd = strdup(cwd ? cwd : sandbox_directory(s))))
-                c->end_timer = handle_timer(&s->all->engine->loop, c);
+                c->end_timer = sandbox_timer_new(s, c);
         if (!c || !c->end_timer) {
                 if (c)
                         free(c->cwd);
@@ -139,7 +138,7 @@ struct context *context_like(const struct context *c, const char *name, struct c
 static void release(struct context *c)
 {
         template_cancel_wait(&c->wait);
-        uv_timer_stop(c->end_timer);
+        sandbox_timer_stop(c->end_timer);
         context_streams_close(c);
         channel_close(&c->channel);
         control_close(&c->control);
@@ -178,7 +177,7 @@ void context_free(struct context *c)
         for (int i = 0; i < STREAMS; i++)
                 spool_done(&c->streams[i].spool);
         fd_close(&c->files_fd);
-        handle_close(c->end_timer);
+        sandbox_timer_close(c->end_timer);
         json_decref(c->env);
         free(c->cwd);
         free(c);
@@ -210,10 +209,28 @@ static struct context *doomed_one(const struct sandbox *s)
         return NULL;
 }
 
+static int is_settled(const struct instance *instance)
+{
+        return !instance || instance->state == INSTANCE_MADE || instance->state == INSTANCE_READY;
+}
+
+int contexts_are_settled(const struct sandbox *s)
+{
+        const struct context *c;
+
+        TAILQ_FOREACH (c, &s->contexts, link)
+                if (c->state == CONTEXT_STARTING || c->fork || !is_settled(c->next_fork))
+                        return 0;
+        return 1;
+}
+
+/* While the sandbox is paused no task begins: it could make a box, in groups that are frozen. */
 void contexts_turn(struct sandbox *s)
 {
         struct context *c, *next;
 
+        if (s->are_timers_held)
+                return;
         for (c = TAILQ_FIRST(&s->contexts); c; c = next) {
                 next = TAILQ_NEXT(c, link);
                 if (c->is_queued && c->state == CONTEXT_LIVE)
@@ -312,7 +329,7 @@ static void on_no_status(uv_timer_t *timer)
                 return;
         }
         c->was_killed = 1;
-        uv_timer_start(c->end_timer, on_no_status, REPORT_PATIENCE_MS, 0);
+        sandbox_timer_start(c->end_timer, on_no_status, REPORT_PATIENCE_MS, 0);
 }
 
 static void on_exited(struct instance *instance, const struct init_answer *exit)
@@ -332,7 +349,7 @@ static void await_status(struct context *c)
         if (!c->instance || !c->instance->child.of)
                 end_by_itself(c);
         else
-                uv_timer_start(c->end_timer, on_no_status, c->pid ? END_PATIENCE_MS : REPORT_PATIENCE_MS, 0);
+                sandbox_timer_start(c->end_timer, on_no_status, c->pid ? END_PATIENCE_MS : REPORT_PATIENCE_MS, 0);
 }
 
 /* -- the start -------------------------------------------------------------------------------------------------- */
@@ -402,7 +419,7 @@ static void live_if_all(struct context *c)
 {
         if (c->state != CONTEXT_STARTING || !c->pid || !connections_are_settled(&c->connections))
                 return;
-        uv_timer_stop(c->end_timer);
+        sandbox_timer_stop(c->end_timer);
         context_set_state(c, CONTEXT_LIVE);
         if (c->fork)
                 context_fork_opened(c->fork, c);
@@ -485,7 +502,7 @@ static int request_open(struct context *c, const char *method, struct cloche_err
         opening->task.kind = &opening_kinds[strcmp(method, "enter") == 0];
         TAILQ_INSERT_HEAD(&c->tasks, &opening->task, link);
         c->task_count++;
-        uv_timer_start(c->end_timer, on_not_opened, OPEN_PATIENCE_MS, 0);
+        sandbox_timer_start(c->end_timer, on_not_opened, OPEN_PATIENCE_MS, 0);
         context_tasks_begin(c);
         return 0;
 }

@@ -54,7 +54,7 @@ struct context {
         int has_status, was_killed;        /* was_killed: it had closed its channel */
         int wait_status;                   /* valid with has_status */
         uint64_t oom_kills;                /* of the sandbox, when the last cell began */
-        uv_timer_t *end_timer;
+        struct sandbox_timer *end_timer;
         unsigned signals_in_flight;   /* sent by context_signal, not yet answered by PID 1 */
         struct context_task *current; /* the first of the queue, once it was sent to the agent */
         TAILQ_HEAD(context_tasks, context_task) tasks;
@@ -91,6 +91,8 @@ struct context_task_kind {
 
 void contexts_on_box_closed(struct sandbox *s);
 unsigned contexts_count(const struct sandbox *s);
+/* No box of a context is being made. */
+int contexts_are_settled(const struct sandbox *s);
 void contexts_turn(struct sandbox *s); /* begins queued tasks, and frees contexts of context_schedule_free */
 /* Return NULL, with an error, if there is no context of that name. */
 struct context *context_find(struct sandbox *s, const char *name, struct cloche_err *e);

@@ -336,8 +336,8 @@ static void prewarm_next_fork(struct context *from)
 
         order.on_ready = on_next_fork;
         order.owner = from;
-        if (!from->next_fork && from->is_forkable && !from->of && keeper_may_make(from->sandbox->all->engine->keeper) &&
-            make_box(from, &order, &from->next_fork, &e) < 0)
+        if (!from->next_fork && from->is_forkable && from->sandbox->state == SANDBOX_RUNNING && !from->of &&
+            keeper_may_make(from->sandbox->all->engine->keeper) && make_box(from, &order, &from->next_fork, &e) < 0)
                 from->next_fork = NULL;
 }
 

@@ -4,7 +4,6 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "engine/loop/handle.h"
 #include "sandbox/core/sandboxes.h"
 
 #include <stdlib.h>
@@ -18,7 +17,7 @@ struct prewarm {
         struct sandbox *sandbox;
         const struct runtime *runtime; /* of the last context */
         struct instance *instance;
-        uv_timer_t *timer;
+        struct sandbox_timer *timer;
         uint64_t wanted_ns;
 };
 
@@ -36,7 +35,7 @@ void context_prewarm_close(struct sandbox *s)
                 return;
         s->prewarm = NULL;
         drop_instance(prewarm);
-        handle_close(prewarm->timer);
+        sandbox_timer_close(prewarm->timer);
         free(prewarm);
 }
 
@@ -84,7 +83,7 @@ void context_prewarm_schedule(struct sandbox *s, const struct runtime *runtime)
         if (!prewarm) {
                 prewarm = calloc(1, sizeof(*prewarm));
                 if (prewarm)
-                        prewarm->timer = handle_timer(&s->all->engine->loop, prewarm);
+                        prewarm->timer = sandbox_timer_new(s, prewarm);
                 if (!prewarm || !prewarm->timer) {
                         free(prewarm);
                         return;
@@ -96,7 +95,7 @@ void context_prewarm_schedule(struct sandbox *s, const struct runtime *runtime)
                 drop_instance(prewarm);
         prewarm->runtime = runtime;
         prewarm->wanted_ns = clock_now_ns();
-        uv_timer_start(prewarm->timer, on_timer, AFTER_MS, 0);
+        sandbox_timer_start(prewarm->timer, on_timer, AFTER_MS, 0);
 }
 
 /* True if no process of the instance was killed, and its limits are still the sandbox's. */

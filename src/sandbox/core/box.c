@@ -44,6 +44,12 @@ static int limit(const struct sandboxes *all, uint32_t box, const struct keeper_
         return keeper_box_limit_async(all->engine->keeper, box, limits, done, data, e);
 }
 
+static int freeze(const struct sandboxes *all, uint32_t box, int is_frozen, keeper_done done, void *data,
+                  struct cloche_err *e)
+{
+        return keeper_box_freeze_async(all->engine->keeper, box, is_frozen, done, data, e);
+}
+
 static int read_usage(const struct sandboxes *all, uint32_t box, struct keeper_usage *ret)
 {
         return engine_read_usage(all->engine, box, ret);
@@ -59,4 +65,4 @@ static unsigned detach(const struct sandboxes *all, const void *data)
         return keeper_detach(all->engine->keeper, data);
 }
 
-const struct sandbox_boxes sandbox_boxes_of_keeper = {make, drop, limit, read_usage, request_usage, detach};
+const struct sandbox_boxes sandbox_boxes_of_keeper = {make, drop, limit, freeze, read_usage, request_usage, detach};

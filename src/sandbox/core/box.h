@@ -20,6 +20,9 @@ struct sandbox_boxes {
         int (*drop)(const struct sandboxes *all, uint32_t box, keeper_done done, void *data);
         int (*limit)(const struct sandboxes *all, uint32_t box, const struct keeper_box_limits *limits,
                      keeper_done done, void *data, struct cloche_err *e);
+        /* Freeze or thaw all processes of the box: the answer tells whether they are frozen. */
+        int (*freeze)(const struct sandboxes *all, uint32_t box, int is_frozen, keeper_done done, void *data,
+                      struct cloche_err *e);
         /* True if the usage can be read at once; else request it. */
         int (*read_usage)(const struct sandboxes *all, uint32_t box, struct keeper_usage *ret);
         int (*request_usage)(const struct sandboxes *all, uint32_t box, keeper_done done, void *data);

@@ -5,6 +5,7 @@
 #include "sandbox/environment/layer.h"
 #include "sandbox/environment/mounts.h"
 #include "sandbox/environment/packages.h"
+#include "sandbox/life/deadline.h"
 #include "sandbox/network/connections.h"
 #include "sandbox/network/port.h"
 #include "sandbox/process/process.h"
@@ -71,16 +72,14 @@ static int is_save_due(const struct sandbox *s, uint64_t now_ns)
 static void tidy(struct sandbox *s, uint64_t now_ns)
 {
         sandbox_updates_settle(s);
+        sandbox_deadline_tidy(s, now_ns);
         if (s->state != SANDBOX_RUNNING)
                 return;
         if (processes_running(s) > 0)
                 s->is_dirty = 1;
         context_prewarm_tidy(s, now_ns);
         sandbox_connections_restart(s); /* their egress programs were killed, perhaps for memory */
-        if (s->idle_ms && !sandbox_is_busy(s) && now_ns - s->used_ns > s->idle_ms * 1000000 &&
-            now_ns >= s->save_retry_ns)
-                sandbox_stop(s, 1);
-        else if (is_save_due(s, now_ns))
+        if (is_save_due(s, now_ns))
                 sandbox_store_save(s, NULL, NULL);
 }
 
@@ -474,6 +473,10 @@ int handle_SAVE(struct sandbox_request *request, struct cloche_err *e)
                                "the daemon has no state directory (--state-dir): nothing can be saved");
         if ((s->state == SANDBOX_STOPPING || s->state == SANDBOX_DROPPING) && s->plan == SANDBOX_SAVES)
                 return 0; /* the outcome comes with the stop */
+        if (s->state != SANDBOX_RUNNING && sandbox_is_live(s) && s->is_dirty)
+                return err_set(e, CLOCHE_E_STATE,
+                               "the sandbox \"%s\" is paused, and changed since it was saved: resume it first",
+                               s->name);
         if (s->state != SANDBOX_RUNNING) {
                 sandbox_request_result(request, sandbox_json(s), NULL); /* it is saved completely */
                 return 0;

@@ -5,11 +5,15 @@
  *      │                       ▼                                                    │ ▼ stop   │
  *      └── box dropped ── DROPPING ◀──────────────────────────────────────────── STOPPING (saves files)
  *
+ * A running one may be paused, and go on: life/pause.c.
+ *
  * Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "copy.h"
 #include "sandbox/context/cell-output.h"
 #include "sandbox/context/context.h"
 #include "sandbox/environment/mounts.h"
+#include "sandbox/life/deadline.h"
+#include "sandbox/life/pause.h"
 #include "sandbox/network/connections.h"
 #include "sandbox/network/port.h"
 #include "store.h"
@@ -119,6 +123,7 @@ struct sandbox *sandbox_alloc(struct sandboxes *all, struct cloche_err *e)
         control_init(&s->control, &control_of_sandbox);
         s->pidfd = -EBADF;
         (void)sandbox_set_limits(s, &none, NULL);
+        LIST_INIT(&s->timers);
         TAILQ_INIT(&s->sessions);
         TAILQ_INIT(&s->processes);
         TAILQ_INIT(&s->drains);
@@ -239,18 +244,27 @@ void sandbox_send_event(struct sandbox *s, const char *event, json_t *about)
 static const unsigned transitions[SANDBOX_STATES] = {
         [SANDBOX_STOPPED] = STATE_TO(SANDBOX_STARTING),
         [SANDBOX_STARTING] = STATE_TO(SANDBOX_RUNNING) | STATE_TO(SANDBOX_DROPPING),
-        [SANDBOX_RUNNING] = STATE_TO(SANDBOX_STOPPING) | STATE_TO(SANDBOX_DROPPING),
+        [SANDBOX_RUNNING] = STATE_TO(SANDBOX_STOPPING) | STATE_TO(SANDBOX_PAUSING) | STATE_TO(SANDBOX_DROPPING),
+        [SANDBOX_PAUSING] = STATE_TO(SANDBOX_PAUSED) | STATE_TO(SANDBOX_RESUMING) | STATE_TO(SANDBOX_DROPPING),
+        [SANDBOX_PAUSED] = STATE_TO(SANDBOX_RESUMING) | STATE_TO(SANDBOX_DROPPING),
+        [SANDBOX_RESUMING] = STATE_TO(SANDBOX_RUNNING) | STATE_TO(SANDBOX_DROPPING),
         [SANDBOX_STOPPING] = STATE_TO(SANDBOX_RUNNING) | STATE_TO(SANDBOX_DROPPING),
         [SANDBOX_DROPPING] = STATE_TO(SANDBOX_STOPPED),
 };
 
-static void set_state(struct sandbox *s, enum sandbox_state state)
+/* A state is told from the moment on when it is true. */
+static const char *const states_told[SANDBOX_STATES] = {
+        [SANDBOX_STOPPED] = "stopped",  [SANDBOX_STARTING] = "running", [SANDBOX_RUNNING] = "running",
+        [SANDBOX_PAUSING] = "running",  [SANDBOX_PAUSED] = "paused",    [SANDBOX_RESUMING] = "paused",
+        [SANDBOX_STOPPING] = "stopped", [SANDBOX_DROPPING] = "stopped",
+};
+
+void sandbox_set_state(struct sandbox *s, enum sandbox_state state)
 {
         STATE_CHECK(transitions, s->state, state);
         s->state = state;
-        if (state == SANDBOX_RUNNING || state == SANDBOX_STOPPED)
-                sandbox_send_event(s, "state",
-                                   json_pack("{s:s}", "state", state == SANDBOX_RUNNING ? "running" : "stopped"));
+        if (state == SANDBOX_RUNNING || state == SANDBOX_PAUSED || state == SANDBOX_STOPPED)
+                sandbox_send_event(s, "state", json_pack("{s:s}", "state", states_told[state]));
 }
 
 /* The definition records whether the sandbox runs, by which the next daemon detects that it was not
@@ -290,7 +304,7 @@ static void answer_stops(struct sandbox *s, const struct cloche_err *e)
 static void is_stopped(struct sandbox *s)
 {
         s->all->running--;
-        set_state(s, SANDBOX_STOPPED);
+        sandbox_set_state(s, SANDBOX_STOPPED);
         if (s->is_dirty && s->all->state_fd >= 0 && !s->is_pooled && !s->is_deleted)
                 sandbox_store_lost(s);
         else
@@ -344,6 +358,7 @@ static void end_work(struct sandbox *s)
 static void release(struct sandbox *s)
 {
         end_work(s);
+        sandbox_pause_on_box_closed(s);
         connections_close(&s->connections);
         sandbox_mounts_close(s);
         control_close(&s->control);
@@ -355,7 +370,7 @@ static void drop(struct sandbox *s, const struct cloche_err *why)
 {
         struct cloche_err e = *why;
 
-        set_state(s, SANDBOX_DROPPING);
+        sandbox_set_state(s, SANDBOX_DROPPING);
         s->start_error = (struct cloche_err){0};
         sandbox_requests_end(s, &e);
         release(s);
@@ -400,7 +415,7 @@ static void stop_failed(struct sandbox *s, const char *reason, const struct cloc
         sandbox_mounts_end_sync(s);
         err_wrap(&why, "the sandbox %s goes on running, as %s", s->name, reason);
         answer_stops(s, &why);
-        set_state(s, SANDBOX_RUNNING);
+        sandbox_set_state(s, SANDBOX_RUNNING);
         sandbox_port_watch_need(s);
         sandbox_requests_begin(s);
 }
@@ -497,7 +512,7 @@ static void stop_now(struct sandbox *s)
 {
         struct init_request request = {.op = INIT_DISK};
 
-        set_state(s, SANDBOX_STOPPING);
+        sandbox_set_state(s, SANDBOX_STOPPING);
         if (s->is_deleted || (!s->mounts_sync && (s->plan != SANDBOX_SAVES || s->all->state_fd < 0)))
                 drop_stopped(s);
         else if (s->all->is_stopping || s->all->state_fd < 0 ||
@@ -507,9 +522,9 @@ static void stop_now(struct sandbox *s)
 
 void sandbox_stop(struct sandbox *s, int save)
 {
-        if (s->state != SANDBOX_STARTING && s->state != SANDBOX_RUNNING)
+        if (s->state != SANDBOX_STARTING && !sandbox_is_live(s))
                 return;
-        if (save && s->state == SANDBOX_RUNNING) /* a sandbox that is starting has no unsaved changes */
+        if (save && sandbox_is_live(s)) /* a sandbox that is starting has no unsaved changes */
                 s->plan = SANDBOX_SAVES;
         else if (s->plan == SANDBOX_STAYS)
                 s->plan = SANDBOX_STOPS;
@@ -517,7 +532,7 @@ void sandbox_stop(struct sandbox *s, int save)
 }
 
 /* The box ended unexpectedly. */
-static void collapse(struct sandbox *s, const struct cloche_err *why)
+void sandbox_collapse(struct sandbox *s, const struct cloche_err *why)
 {
         struct cloche_err e;
 
@@ -536,7 +551,7 @@ static void collapse(struct sandbox *s, const struct cloche_err *why)
 
 static void on_control_end(void *data, const struct cloche_err *e)
 {
-        collapse(data, e);
+        sandbox_collapse(data, e);
 }
 
 static void on_exit_of_program(void *data, const struct init_answer *exit)
@@ -588,7 +603,7 @@ static void on_restored(void *data, const struct cloche_err *e)
         s->is_dirty = !TAILQ_EMPTY(&s->waiting); /* the requests in waiting will use it */
         s->kept_ns = clock_now_ns();
         s->is_untried = 0;
-        set_state(s, SANDBOX_RUNNING);
+        sandbox_set_state(s, SANDBOX_RUNNING);
         define_state(s);
         if (s->plan != SANDBOX_STAYS || s->is_deleted)
                 sandbox_stop(s, 0); /* perhaps again: an earlier turn came before it ran */
@@ -673,9 +688,11 @@ void sandbox_start(struct sandbox *s)
         struct cloche_err e = {0};
         int r;
 
+        if (s->state == SANDBOX_PAUSING || s->state == SANDBOX_PAUSED) /* the requests in waiting let it go on */
+                sandbox_schedule_turn(s);
         if (s->state != SANDBOX_STOPPED)
                 return;
-        set_state(s, SANDBOX_STARTING);
+        sandbox_set_state(s, SANDBOX_STARTING);
         s->all->running++;
         r = s->all->running - sandbox_pool_running(s->all) > most
                     ? err_set(&e, CLOCHE_E_QUEUE_FULL, "%u sandboxes run already: stop one (sandbox.stop)", most)
@@ -719,6 +736,15 @@ void sandbox_end(struct sandbox *s)
         sandbox_free(s);
 }
 
+/* Frozen programs cannot save: it goes on before it is stopped. */
+static void paused_turn(struct sandbox *s)
+{
+        if (s->is_deleted || (s->plan == SANDBOX_STOPS && !s->mounts_sync))
+                drop_stopped(s);
+        else if (s->plan != SANDBOX_STAYS || s->is_wanted || !TAILQ_EMPTY(&s->waiting))
+                sandbox_resume(s);
+}
+
 void sandbox_turn(struct sandbox *s)
 {
         struct cloche_err e = s->start_error;
@@ -729,6 +755,8 @@ void sandbox_turn(struct sandbox *s)
                 s->start_error = (struct cloche_err){0};
                 fail_start(s, &e);
         }
+        if (s->state == SANDBOX_PAUSED)
+                paused_turn(s);
         if (s->plan != SANDBOX_STAYS && s->state == SANDBOX_RUNNING)
                 stop_now(s);
         if (s->is_deleted && s->state == SANDBOX_STOPPED && s->request_count == 0)
@@ -772,15 +800,17 @@ json_t *sandbox_json(struct sandbox *s)
 
         TAILQ_FOREACH (session, &s->sessions, link)
                 sessions++;
-        object = json_pack("{s:s, s:s, s:o, s:o, s:o, s:O, s:O, s:I, s:O, s:i, s:i, s:i}", "sandbox", s->name, "state",
-                           s->state == SANDBOX_STARTING || s->state == SANDBOX_RUNNING ? "running" : "stopped",
-                           "createdAt", sandbox_time_json(s->created_ms), "lastUsedAt", sandbox_time_json(s->used_ms),
-                           "limits", limits_to_json(&s->limits), "env", s->env, "network", s->network_policy, "idleMs",
-                           (json_int_t)s->idle_ms, "labels", s->labels, "sessions", (int)sessions, "processes",
-                           (int)processes_running(s), "contexts", (int)contexts_count(s));
+        object =
+                json_pack("{s:s, s:s, s:o, s:o, s:o, s:O, s:O, s:I, s:O, s:i, s:i, s:i}", "sandbox", s->name, "state",
+                          states_told[s->state], "createdAt", sandbox_time_json(s->created_ms), "lastUsedAt",
+                          sandbox_time_json(s->used_ms), "limits", limits_to_json(&s->limits), "env", s->env, "network",
+                          s->network_policy, "idleMs", (json_int_t)s->idle_ms, "labels", s->labels, "sessions",
+                          (int)sessions, "processes", (int)processes_running(s), "contexts", (int)contexts_count(s));
         if (object) /* NULL: no memory */
                 for (const char *const *name = limits_of_runs; *name; name++)
                         json_object_del(json_object_get(object, "limits"), *name);
+        if (object)
+                sandbox_deadline_describe(&s->deadline, object);
         if (object && s->image.name[0])
                 json_object_set_new(object, "image", json_string(s->image.name));
         if (object && s->image.name[0] && s->image_name)
@@ -797,7 +827,7 @@ json_t *sandbox_json(struct sandbox *s)
                 json_object_set_new(object, "lost",
                                     json_pack("{s:o, s:o}", "from", sandbox_time_json(s->lost_from_ms), "to",
                                               sandbox_time_json(s->lost_to_ms)));
-        if (object && s->state == SANDBOX_RUNNING)
+        if (object && sandbox_is_live(s))
                 add_usage(s, object);
         return object;
 }

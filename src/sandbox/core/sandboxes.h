@@ -4,6 +4,7 @@
 
 #include "box.h"
 #include "request.h"
+#include "sandbox/life/timer.h"
 #include "sandbox/network/connections.h"
 
 #include "engine/loop/channel.h"
@@ -16,9 +17,21 @@ enum sandbox_state {
         SANDBOX_STOPPED,
         SANDBOX_STARTING,
         SANDBOX_RUNNING,
+        SANDBOX_PAUSING,  /* its processes are being frozen */
+        SANDBOX_PAUSED,   /* they are all frozen */
+        SANDBOX_RESUMING, /* they are being thawed */
         SANDBOX_STOPPING, /* its files are being saved */
         SANDBOX_DROPPING, /* its box is being dropped; nothing is saved any more */
         SANDBOX_STATES
+};
+
+enum sandbox_action { SANDBOX_ACTION_STOP, SANDBOX_ACTION_PAUSE, SANDBOX_ACTION_DELETE, SANDBOX_ACTIONS };
+
+/* life/deadline.h */
+struct deadline {
+        enum sandbox_action idle_action, end_action;
+        uint64_t end_ns;   /* monotonic; 0: none */
+        uint64_t retry_ns; /* monotonic: no action before this */
 };
 
 /* A stop and its save happen in the next loop iteration, or when the sandbox has started. */
@@ -76,12 +89,20 @@ struct sandbox {
         json_t *mount;      /* as a run's; NULL: none */
         int has_caller;     /* each start needs the socket of the user who made it, whose rights its mounts have */
         uint64_t idle_ms;
+        struct deadline deadline;
         /* While it runs. */
         uint32_t box;
         int has_box;
         int is_restoring; /* the saved files, while it starts: a change of the policy does not begin it again */
         int pidfd;
         struct control control;
+        LIST_HEAD(timer_list, sandbox_timer) timers;
+        int are_timers_held; /* it is paused */
+        uv_timer_t *freeze_timer;
+        uint64_t freeze_since_ns, freeze_retry_ms;
+        int is_saving_to_pause;        /* it runs, and is paused after the save */
+        int is_wanted;                 /* somebody connects to it: let it go on once it is paused */
+        struct cloche_err pause_error; /* while it resumes: why it could not be paused */
         STAILQ_HEAD(update_list, update) updates;
         struct update_list settling;     /* updates whose policy is not in force everywhere */
         struct keeper_usage usage;       /* the keeper's last report, if we may not read its groups */
@@ -159,6 +180,16 @@ void sandbox_on_mounts(struct sandbox *s, const struct cloche_err *e);
 void sandbox_touch(struct sandbox *s);  /* a request came */
 void sandbox_change(struct sandbox *s); /* the same, and its files may have changed */
 int sandbox_is_busy(const struct sandbox *s);
+/* Its box is there and has programs, perhaps frozen. */
+static inline int sandbox_is_live(const struct sandbox *s)
+{
+        return s->state >= SANDBOX_RUNNING && s->state <= SANDBOX_RESUMING;
+}
+
+/* The transition must be legal. Followers are told; the definition is written. */
+void sandbox_set_state(struct sandbox *s, enum sandbox_state state);
+/* Its box ended, or is of no more use. */
+void sandbox_collapse(struct sandbox *s, const struct cloche_err *why);
 json_t *sandbox_json(struct sandbox *s);
 void sandbox_send_event(struct sandbox *s, const char *event,
                         json_t *about); /* event for followers of sandbox.events; about is stolen */

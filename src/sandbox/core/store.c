@@ -7,6 +7,7 @@
  *
  * Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "store.h"
+#include "sandbox/life/deadline.h"
 #include "sandbox/network/port.h"
 #include "sandbox/session/session.h"
 #include "spawn.h"
@@ -167,6 +168,8 @@ int sandbox_store_define(struct sandbox *s, struct cloche_err *e)
                           "sessions", sessions_json(s), "ports", ports_json(s), "image", s->image.name, "imageSettings",
                           s->image.name[0] && s->image.settings ? s->image.settings->json : NULL, "imageName",
                           s->image_name, "packages", s->packages, "mount", s->mount, "hasCaller", s->has_caller);
+        if (object)
+                sandbox_deadline_write(&s->deadline, object);
         text = object ? json_dump_text(object, JSON_INDENT(1)) : NULL;
         if (text && strlen(text) > DEFINITION_BYTES_MAX)
                 r = err_set(e, CLOCHE_E_TOO_LARGE,
@@ -292,6 +295,7 @@ static int load_definition(struct sandboxes *all, int64_t principal, const char 
         s->lost_from_ms = (uint64_t)json_integer_value(json_object_get(object, "lostFromMs"));
         s->lost_to_ms = (uint64_t)json_integer_value(json_object_get(object, "lostToMs"));
         s->idle_ms = (uint64_t)json_integer_value(json_object_get(object, "idleMs"));
+        sandbox_deadline_read(&s->deadline, object);
         load_image(s, json_string_value(json_object_get(object, "image")), json_object_get(object, "imageSettings"));
         if (json_is_string(json_object_get(object, "imageName")))
                 s->image_name = json_incref(json_object_get(object, "imageName"));

@@ -7,7 +7,6 @@
 
 #include "base/err.h"
 #include "base/fd.h"
-#include "engine/loop/handle.h"
 #include "wire/value.h"
 
 #include <fcntl.h>
@@ -32,7 +31,7 @@ struct tool {
         TAILQ_ENTRY(tool) link;
         struct sandbox *sandbox;
         struct channel channel;
-        uv_timer_t *idle_timer, *wake_timer;
+        struct sandbox_timer *idle_timer, *wake_timer;
         int32_t pid;
         int is_ended, is_draining;
         TAILQ_HEAD(tool_jobs, tool_job) jobs;
@@ -53,8 +52,8 @@ static void tool_free(struct tool *tool)
         TAILQ_REMOVE(&tool->sandbox->tools, tool, link);
         control_detach(&tool->sandbox->control, tool);
         channel_close(&tool->channel);
-        handle_close(tool->idle_timer);
-        handle_close(tool->wake_timer);
+        sandbox_timer_close(tool->idle_timer);
+        sandbox_timer_close(tool->wake_timer);
         free(tool);
 }
 
@@ -197,8 +196,8 @@ static void on_wake(uv_timer_t *timer)
 
 static void rest(struct tool *tool)
 {
-        uv_timer_stop(tool->wake_timer);
-        uv_timer_start(tool->idle_timer, on_idle, IDLE_MS, 0);
+        sandbox_timer_stop(tool->wake_timer);
+        sandbox_timer_start(tool->idle_timer, on_idle, IDLE_MS, 0);
 }
 
 /* -- the start ------------------------------------------------------------------------------------------------ */
@@ -234,13 +233,13 @@ static struct tool *tool_new(struct sandbox *s, struct cloche_err *e)
         int their_fd = -EBADF, r = 0;
 
         if (tool) {
-                tool->idle_timer = handle_timer(&s->all->engine->loop, tool);
-                tool->wake_timer = handle_timer(&s->all->engine->loop, tool);
+                tool->idle_timer = sandbox_timer_new(s, tool);
+                tool->wake_timer = sandbox_timer_new(s, tool);
         }
         if (!tool || !tool->idle_timer || !tool->wake_timer) {
                 if (tool) {
-                        handle_close(tool->idle_timer);
-                        handle_close(tool->wake_timer);
+                        sandbox_timer_close(tool->idle_timer);
+                        sandbox_timer_close(tool->wake_timer);
                 }
                 free(tool);
                 err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start the file program");
@@ -298,9 +297,9 @@ int sandbox_tool_request(struct sandbox *s, const char *method, json_t *params, 
                 free(job);
                 return r;
         }
-        uv_timer_stop(tool->idle_timer);
-        if (!uv_is_active((uv_handle_t *)tool->wake_timer))
-                uv_timer_start(tool->wake_timer, on_wake, WAKE_EVERY_MS, WAKE_EVERY_MS);
+        sandbox_timer_stop(tool->idle_timer);
+        if (!sandbox_timer_is_active(tool->wake_timer))
+                sandbox_timer_start(tool->wake_timer, on_wake, WAKE_EVERY_MS, WAKE_EVERY_MS);
         TAILQ_INSERT_TAIL(&tool->jobs, job, link);
         channel_flush(&tool->channel);
         *ret = job;

@@ -1,6 +1,7 @@
 /* Changes to the options of a sandbox. Runs in: cloched-engine, on its loop, with the rights of
  * the daemon's user. */
 #include "update.h"
+#include "sandbox/life/deadline.h"
 #include "sandbox/network/connections.h"
 #include "spawn.h"
 #include "store.h"
@@ -149,8 +150,14 @@ static int check(struct sandbox *s, const json_t *params, struct cloche_limits *
         const json_t *env = json_object_get(params, "env"), *limits = json_object_get(params, "limits");
         int r = check_names(limits, e);
 
+        if (r == 0)
+                r = sandbox_deadline_check(params, e);
         if (r == 0 && env)
                 r = sandbox_env_check_of_all(env, e);
+        if (r == 0 && is_of_network(params) && s->state >= SANDBOX_PAUSING && s->state <= SANDBOX_RESUMING)
+                r = err_set(e, CLOCHE_E_STATE,
+                            "the sandbox \"%s\" is paused, and its network with it: resume it, then change its rules",
+                            s->name);
         if (r == 0 && is_of_network(params))
                 r = check_policy(s, params, e);
         return r < 0 ? r : resolve_limits(s, limits, ret, e);
@@ -167,12 +174,13 @@ static void replace(json_t **member, json_t *by)
 /* The options that an update changes, except limits. It holds references to the objects. */
 struct definition {
         uint64_t idle_ms;
+        struct deadline deadline;
         json_t *env, *labels, *network;
 };
 
 static struct definition definition_of(const struct sandbox *s)
 {
-        return (struct definition){s->idle_ms, json_incref(s->env), json_incref(s->labels),
+        return (struct definition){s->idle_ms, s->deadline, json_incref(s->env), json_incref(s->labels),
                                    json_incref(s->network_policy)};
 }
 
@@ -186,6 +194,7 @@ static void definition_done(struct definition *d)
 static void define(struct sandbox *s, const struct definition *d)
 {
         s->idle_ms = d->idle_ms;
+        s->deadline = d->deadline;
         replace(&s->env, d->env);
         replace(&s->labels, d->labels);
         replace(&s->network_policy, d->network);
@@ -195,13 +204,14 @@ static int apply(struct sandbox *s, const json_t *params, struct cloche_err *e)
 {
         const json_t *idle = json_object_get(params, "idleMs");
         json_t *network = policy_after(s, params);
-        const struct definition after = {idle ? (uint64_t)json_integer_value(idle) : s->idle_ms,
+        const struct definition after = {idle ? (uint64_t)json_integer_value(idle) : s->idle_ms, s->deadline,
                                          json_object_get(params, "env"), json_object_get(params, "labels"), network};
         struct cloche_limits requested_limits = s->requested_limits, limits = s->limits;
         struct definition before = definition_of(s);
         int r = resolve_limits(s, json_object_get(params, "limits"), NULL, e);
 
         define(s, &after);
+        sandbox_deadline_take(&s->deadline, params);
         if (r == 0)
                 r = sandbox_store_define(s, e);
         /* Also of a box that starts or is saved: it may run on after both. */
@@ -324,7 +334,7 @@ int sandbox_update_begin(struct sandbox *s, struct sandbox_request *request, con
 
         if (!u)
                 return -(int)e->code;
-        is_limit = s->state == SANDBOX_RUNNING && describe_limits(json_object_get(params, "limits"), &wanted, &box);
+        is_limit = sandbox_is_live(s) && describe_limits(json_object_get(params, "limits"), &wanted, &box);
         r = is_limit ? s->all->boxes->limit(s->all, s->box, &box, on_limit, s, e) : apply(s, params, e);
         if (r == 0 && is_limit)
                 STAILQ_INSERT_TAIL(&s->updates, u, link);

@@ -2,6 +2,7 @@
  * the box is in its network, and passes it to us. Runs in: cloched-engine, on its loop, with the
  * rights of the daemon's user. */
 #include "port.h"
+#include "sandbox/life/pause.h"
 
 #include "base/err.h"
 #include "base/fd.h"
@@ -115,7 +116,7 @@ static int start(struct sandbox *s, unsigned port, int needs_token, sandbox_conn
         struct sandbox_dial *dial;
         int r;
 
-        if (s->state != SANDBOX_RUNNING)
+        if (!sandbox_is_live(s))
                 return err_set(e, CLOCHE_E_PORT_CLOSED, "the sandbox does not run: any request to it starts it");
         dial = calloc(1, sizeof(*dial));
         if (!dial)
@@ -130,6 +131,8 @@ static int start(struct sandbox *s, unsigned port, int needs_token, sandbox_conn
                 free(dial);
                 return r;
         }
+        if (s->state != SANDBOX_RUNNING)
+                sandbox_wake(s);
         dial->sandbox = s;
         TAILQ_INSERT_TAIL(&s->dials, dial, link);
         sandbox_change(s);

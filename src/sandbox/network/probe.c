@@ -33,7 +33,8 @@ struct probe {
         char head[HEAD_BYTES];
         size_t head_size;
         struct watch *watch;
-        uv_timer_t *timer, *deadline_timer;
+        struct sandbox_timer *timer;
+        uv_timer_t *deadline_timer; /* of the caller, who also waits for a paused sandbox */
         void (*done)(void *data, int status, const struct cloche_err *e);
         void *data;
 };
@@ -43,7 +44,7 @@ static void probe_free(struct probe *probe)
         TAILQ_REMOVE(&probe->sandbox->probes, probe, link);
         control_detach(&probe->sandbox->control, probe);
         watch_close(probe->watch);
-        handle_close(probe->timer);
+        sandbox_timer_close(probe->timer);
         handle_close(probe->deadline_timer);
         peer_discard_one(&probe->fd);
         free(probe->request);
@@ -85,7 +86,7 @@ static void retry(struct probe *probe)
         watch_close(probe->watch);
         probe->watch = NULL;
         peer_discard_one(&probe->fd);
-        uv_timer_start(probe->timer, on_pause_end, probe->pause_ms, 0);
+        sandbox_timer_start(probe->timer, on_pause_end, probe->pause_ms, 0);
         probe->pause_ms = probe->pause_ms * 2 < PAUSE_MS_MAX ? probe->pause_ms * 2 : PAUSE_MS_MAX;
 }
 
@@ -175,7 +176,7 @@ static void on_connected(void *data, const struct init_answer *answer, int fd, c
         }
         watch_on_event(probe->watch, on_event, probe);
         watch_set(probe->watch, UV_WRITABLE);
-        uv_timer_start(probe->timer, on_answer_late, ANSWER_MS, 0);
+        sandbox_timer_start(probe->timer, on_answer_late, ANSWER_MS, 0);
 }
 
 static void try(struct probe *probe)
@@ -232,7 +233,7 @@ int sandbox_probe_start(struct sandbox *s, unsigned port, const char *path, int 
                                 .done = done,
                                 .data = data};
         TAILQ_INSERT_TAIL(&s->probes, probe, link);
-        probe->timer = handle_timer(&s->all->engine->loop, probe);
+        probe->timer = sandbox_timer_new(s, probe);
         probe->deadline_timer = handle_timer(&s->all->engine->loop, probe);
         if (path && asprintf(&probe->request, "GET %s HTTP/1.1\r\nHost: localhost:%u\r\nConnection: close\r\n\r\n",
                              path, port) < 0)
@@ -243,7 +244,7 @@ int sandbox_probe_start(struct sandbox *s, unsigned port, const char *path, int 
         }
         if (timeout_ms)
                 uv_timer_start(probe->deadline_timer, on_deadline, timeout_ms, 0);
-        uv_timer_start(probe->timer, on_pause_end, 0, 0);
+        sandbox_timer_start(probe->timer, on_pause_end, 0, 0);
         *ret = probe;
         return 0;
 }

@@ -11,7 +11,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
-#include "engine/loop/handle.h"
 #include "engine/loop/watch.h"
 
 #include <fcntl.h>
@@ -55,9 +54,9 @@ static void process_free(struct process *p)
         process_input_close(p);
         watch_close(p->status_watch);
         fd_close(&p->status_fd);
-        handle_close(p->timer);
-        handle_close(p->grace_timer);
-        handle_close(p->sweep_timer);
+        sandbox_timer_close(p->timer);
+        sandbox_timer_close(p->grace_timer);
+        sandbox_timer_close(p->sweep_timer);
         session_unuse(p->session);
         json_decref(p->env);
         json_decref(p->denials);
@@ -154,8 +153,8 @@ static void on_sweep(uv_timer_t *timer);
 
 void process_stop_timers(struct process *p)
 {
-        handle_close(p->timer);
-        handle_close(p->grace_timer);
+        sandbox_timer_close(p->timer);
+        sandbox_timer_close(p->grace_timer);
         p->timer = p->grace_timer = NULL;
 }
 
@@ -164,7 +163,7 @@ void process_stop_timers(struct process *p)
 static void sweep_done(struct process *p)
 {
         process_set_state(p, PROCESS_ENDED);
-        handle_close(p->sweep_timer);
+        sandbox_timer_close(p->sweep_timer);
         p->sweep_timer = NULL;
         process_killings_ended(p);
         process_unpin(p);
@@ -180,7 +179,7 @@ static void on_swept(void *data, const struct init_answer *answer, int fd, const
         if (e || answer->pid == 0)
                 sweep_done(p);
         else
-                uv_timer_start(p->sweep_timer, on_sweep, SWEEP_EVERY_MS, 0);
+                sandbox_timer_start(p->sweep_timer, on_sweep, SWEEP_EVERY_MS, 0);
 }
 
 static int send_sweep(struct process *p)
@@ -201,7 +200,7 @@ static void on_sweep(uv_timer_t *timer)
 
 static int sweep(struct process *p)
 {
-        p->sweep_timer = handle_timer(&p->sandbox->all->engine->loop, p);
+        p->sweep_timer = sandbox_timer_new(p->sandbox, p);
         if (!p->sweep_timer || send_sweep(p) < 0)
                 return -1;
         process_pin(p);
@@ -282,19 +281,20 @@ static int kill_tree(struct process *p, int signal, uint32_t flags, struct cloch
         return sandbox_send_kill(p->control, p->pid, signal, flags, NULL, 0, on_killed, p, e);
 }
 
-static int make_timer(struct process *p, uv_timer_t **timer, struct cloche_err *e)
+static int make_timer(struct process *p, struct sandbox_timer **timer, struct cloche_err *e)
 {
         if (!*timer)
-                *timer = handle_timer(&p->sandbox->all->engine->loop, p);
+                *timer = sandbox_timer_new(p->sandbox, p);
         return *timer ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a timer");
 }
 
-static int start_timer(struct process *p, uv_timer_t **timer, uv_timer_cb cb, uint64_t ms, struct cloche_err *e)
+static int start_timer(struct process *p, struct sandbox_timer **timer, uv_timer_cb cb, uint64_t ms,
+                       struct cloche_err *e)
 {
         int r = make_timer(p, timer, e);
 
         if (r == 0)
-                uv_timer_start(*timer, cb, ms, 0);
+                sandbox_timer_start(*timer, cb, ms, 0);
         return r;
 }
 
@@ -355,7 +355,7 @@ static int terminate(struct process *p, uint32_t flags, uint64_t grace_ms, struc
         if (r < 0)
                 return r;
         process_set_state(p, PROCESS_TERMINATING);
-        uv_timer_start(p->grace_timer, on_grace_end, grace_ms, 0);
+        sandbox_timer_start(p->grace_timer, on_grace_end, grace_ms, 0);
         return 0;
 }
 

@@ -74,7 +74,7 @@ struct process {
         STAILQ_HEAD(input_pieces, input_piece) input;
         size_t input_bytes; /* in the queue */
         uint64_t timeout_ms;
-        uv_timer_t *timer, *grace_timer, *sweep_timer;
+        struct sandbox_timer *timer, *grace_timer, *sweep_timer;
         int32_t supervisor_pid;
         uint64_t grace_ns;
         TAILQ_HEAD(followers, follower) followers;

@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
-#include "engine/loop/handle.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -42,7 +41,7 @@ struct session *session_new(struct sandbox *s, const char *name, const char *cwd
                 return NULL;
         }
         if (session && (session->start_cwd = strdup(cwd ? cwd : sandbox_directory(s))))
-                session->stuck_timer = handle_timer(&s->all->engine->loop, session);
+                session->stuck_timer = sandbox_timer_new(s, session);
         if (!session || !session->stuck_timer) {
                 if (session)
                         free(session->start_cwd);
@@ -93,7 +92,7 @@ struct session *session_find(struct sandbox *s, const char *name, struct cloche_
 static void session_free(struct session *session)
 {
         TAILQ_REMOVE(&session->sandbox->sessions, session, link);
-        handle_close(session->stuck_timer);
+        sandbox_timer_close(session->stuck_timer);
         json_decref(session->env);
         free(session->start_cwd);
         free(session);

@@ -55,7 +55,7 @@ struct session {
         enum shell_state state; /* set by shell_set_state */
         int shell_fd;
         struct watch *watch;
-        uv_timer_t *stuck_timer;
+        struct sandbox_timer *stuck_timer;
         int32_t pid;
         struct shell_answer last_answer; /* while settling */
         char *cwd;                       /* as last reported */

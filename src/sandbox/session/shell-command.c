@@ -102,7 +102,7 @@ static void on_stuck(uv_timer_t *timer)
 
 void shell_await_answer(struct session *session)
 {
-        uv_timer_start(session->stuck_timer, on_stuck, ANSWER_PATIENCE_MS, 0);
+        sandbox_timer_start(session->stuck_timer, on_stuck, ANSWER_PATIENCE_MS, 0);
 }
 
 static void begin(struct session *session, struct shell_command *command)
@@ -145,7 +145,7 @@ static void interrupt(struct session *session)
 {
         (void)sandbox_send_kill(session->control, session->pid, SIGINT, 0, NULL, 0, NULL, NULL, NULL);
         kill_below(session);
-        uv_timer_start(session->stuck_timer, on_stuck, STUCK_AFTER_MS, 0);
+        sandbox_timer_start(session->stuck_timer, on_stuck, STUCK_AFTER_MS, 0);
 }
 
 void session_kill(struct session *session, struct shell_command *command)

@@ -45,7 +45,7 @@ void shell_close(struct session *session)
         watch_close(session->watch);
         session->watch = NULL;
         peer_close(&session->shell_fd);
-        uv_timer_stop(session->stuck_timer);
+        sandbox_timer_stop(session->stuck_timer);
         shell_set_state(session, SHELL_NONE);
         session->is_ready = 0;
         session->pid = 0;
@@ -220,7 +220,7 @@ static int answered(struct session *session, const struct shell_answer *answer)
         const struct shell_command *command = TAILQ_FIRST(&session->commands);
 
         if (answer->op == SHELL_READY && session->state == SHELL_STARTING && !session->is_ready) {
-                uv_timer_stop(session->stuck_timer);
+                sandbox_timer_stop(session->stuck_timer);
                 take_state(session, answer);
                 session->is_ready = 1;
                 begin_idle(session);
@@ -229,7 +229,7 @@ static int answered(struct session *session, const struct shell_answer *answer)
         if (session->state != SHELL_BUSY || !command || !command->is_sent || answer->serial != command->serial ||
             answer->op != shell_op_of(command))
                 return -EPROTO;
-        uv_timer_stop(session->stuck_timer);
+        sandbox_timer_stop(session->stuck_timer);
         if (command->is_killed && !command->is_fork)
                 settle(session, answer);
         else

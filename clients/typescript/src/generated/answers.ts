@@ -561,8 +561,8 @@ export interface SandboxMount {
 export interface Sandbox {
   /** Its name. */
   sandbox: string
-  /** A stopped one is saved; the next use starts it. */
-  state: 'running' | 'stopped'
+  /** The processes of a paused one are frozen. A stopped one is saved and has none. The next use lets both run. */
+  state: 'running' | 'paused' | 'stopped'
   /** When it was made. */
   createdAt: string
   /** When it was last used. */
@@ -583,8 +583,14 @@ export interface Sandbox {
   env: Record<string, string>
   /** The rules for its connections; without allow: no network. */
   network: NetworkPolicy
-  /** It is saved and stopped after this time without use; 0: never. */
+  /** It is stopped or paused after this time without use; 0: never. */
   idleMs: number
+  /** Its fate after that time. */
+  idleAction: 'stop' | 'pause'
+  /** The end of its lifetime. */
+  endsAt?: string
+  /** Its fate at that end. */
+  endAction: 'stop' | 'pause' | 'delete'
   /** Labels for the caller's own use. */
   labels: Record<string, string>
   /** Number of sessions. */
@@ -605,8 +611,8 @@ export interface Sandbox {
 export interface SandboxStopped {
   /** Its name. */
   sandbox: string
-  /** A stopped one is saved; the next use starts it. */
-  state: 'running' | 'stopped'
+  /** The processes of a paused one are frozen. A stopped one is saved and has none. The next use lets both run. */
+  state: 'running' | 'paused' | 'stopped'
   /** When it was made. */
   createdAt: string
   /** When it was last used. */
@@ -627,8 +633,14 @@ export interface SandboxStopped {
   env: Record<string, string>
   /** The rules for its connections; without allow: no network. */
   network: NetworkPolicy
-  /** It is saved and stopped after this time without use; 0: never. */
+  /** It is stopped or paused after this time without use; 0: never. */
   idleMs: number
+  /** Its fate after that time. */
+  idleAction: 'stop' | 'pause'
+  /** The end of its lifetime. */
+  endsAt?: string
+  /** Its fate at that end. */
+  endAction: 'stop' | 'pause' | 'delete'
   /** Labels for the caller's own use. */
   labels: Record<string, string>
   /** Number of sessions. */
@@ -647,12 +659,12 @@ export interface SandboxStopped {
   sync?: Sync
 }
 
-/** A sandbox that was made or found. A found one keeps its options. */
-export interface SandboxCreated {
+/** A sandbox that runs again. */
+export interface SandboxResumed {
   /** Its name. */
   sandbox: string
-  /** A stopped one is saved; the next use starts it. */
-  state: 'running' | 'stopped'
+  /** The processes of a paused one are frozen. A stopped one is saved and has none. The next use lets both run. */
+  state: 'running' | 'paused' | 'stopped'
   /** When it was made. */
   createdAt: string
   /** When it was last used. */
@@ -673,8 +685,62 @@ export interface SandboxCreated {
   env: Record<string, string>
   /** The rules for its connections; without allow: no network. */
   network: NetworkPolicy
-  /** It is saved and stopped after this time without use; 0: never. */
+  /** It is stopped or paused after this time without use; 0: never. */
   idleMs: number
+  /** Its fate after that time. */
+  idleAction: 'stop' | 'pause'
+  /** The end of its lifetime. */
+  endsAt?: string
+  /** Its fate at that end. */
+  endAction: 'stop' | 'pause' | 'delete'
+  /** Labels for the caller's own use. */
+  labels: Record<string, string>
+  /** Number of sessions. */
+  sessions: number
+  /** Number of running processes. */
+  processes: number
+  /** Number of contexts. */
+  contexts: number
+  /** The resources a running one uses. */
+  usage?: SandboxUsage
+  /** The reason why the last save failed. */
+  saveError?: string
+  /** Changes between these times are lost, after a crash. */
+  lost?: LostTimes
+  /** memory: its processes go on. files: it was stopped, and has its saved files. running: it was not paused. */
+  resumed: 'running' | 'memory' | 'files'
+}
+
+/** A sandbox that was made or found. A found one keeps its options. */
+export interface SandboxCreated {
+  /** Its name. */
+  sandbox: string
+  /** The processes of a paused one are frozen. A stopped one is saved and has none. The next use lets both run. */
+  state: 'running' | 'paused' | 'stopped'
+  /** When it was made. */
+  createdAt: string
+  /** When it was last used. */
+  lastUsedAt: string
+  /** When it was last saved. */
+  savedAt?: string
+  /** Its limits. */
+  limits: Limits
+  /** The image of the store that it was made with. */
+  image?: string
+  /** Directories and files of the host in it. */
+  mounts?: SandboxMount[]
+  /** The environment of all its programs. */
+  env: Record<string, string>
+  /** The rules for its connections; without allow: no network. */
+  network: NetworkPolicy
+  /** It is stopped or paused after this time without use; 0: never. */
+  idleMs: number
+  /** Its fate after that time. */
+  idleAction: 'stop' | 'pause'
+  /** The end of its lifetime. */
+  endsAt?: string
+  /** Its fate at that end. */
+  endAction: 'stop' | 'pause' | 'delete'
   /** Labels for the caller's own use. */
   labels: Record<string, string>
   /** Number of sessions. */
@@ -1392,7 +1458,7 @@ export interface InputRequest {
 /** The state of a sandbox. */
 export interface State {
   /** Its new state. */
-  state: 'running' | 'stopped'
+  state: 'running' | 'paused' | 'stopped'
 }
 
 /** An image of the store. */
@@ -1549,6 +1615,8 @@ export interface Answers {
   'sandbox.update': Sandbox
   'sandbox.stop': SandboxStopped
   'sandbox.save': Sandbox
+  'sandbox.pause': Sandbox
+  'sandbox.resume': SandboxResumed
   'sandbox.delete': Empty
   'sandbox.events': Empty
   'session.create': SessionCreated

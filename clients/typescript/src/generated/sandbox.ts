@@ -23,6 +23,12 @@ export interface SandboxCreateParams {
   packages?: Record<string, unknown> | undefined
   /** It is saved and stopped after this time without requests and processes; absent: 1200000, 0: never. */
   idleMs?: number | undefined
+  /** pause: after idleMs it is paused instead of stopped. */
+  idleAction?: string | undefined
+  /** Its time from now on, used or not; 0 or absent: no end. */
+  lifetimeMs?: number | undefined
+  /** Its fate at that end: stop (the default) or pause, if it runs, or delete. */
+  endAction?: string | undefined
   /** Labels for the caller's own use. */
   labels?: Record<string, string> | undefined
 }
@@ -39,6 +45,12 @@ export interface SandboxUpdateParams {
   addNetwork?: Omit<NetworkPolicy, 'dns'> | undefined
   /** As in sandbox.create. */
   idleMs?: number | undefined
+  /** As in sandbox.create. */
+  idleAction?: string | undefined
+  /** Its time from now on, which replaces the earlier end; 0: no end. */
+  lifetimeMs?: number | undefined
+  /** As in sandbox.create. */
+  endAction?: string | undefined
   /** Replaces all earlier labels. */
   labels?: Record<string, string> | undefined
 }
@@ -47,6 +59,12 @@ export interface SandboxUpdateParams {
 export interface SandboxStopParams {
   /** Write the changes in its mounts to the host, once its processes have ended: {onError, conflict, links} as in sync of a mount. If a change cannot be written it goes on running, and the error is invalid_state. Absent: they are lost. */
   sync?: Record<string, unknown> | undefined
+}
+
+/** Parameters of sandbox.pause. */
+export interface SandboxPauseParams {
+  /** false: do not save its files before. */
+  save?: boolean | undefined
 }
 
 /** Parameters of session.create. */
@@ -582,6 +600,8 @@ export type Method =
   | 'sandbox.update'
   | 'sandbox.stop'
   | 'sandbox.save'
+  | 'sandbox.pause'
+  | 'sandbox.resume'
   | 'sandbox.delete'
   | 'sandbox.events'
   | 'session.create'
@@ -667,6 +687,16 @@ export class SandboxOperations {
   /** Save the files as they are now; processes go on. */
   async save (options: OperationOptions = {}): Promise<Answers['sandbox.save']> {
     return await this.ask('sandbox.save', {}, options)
+  }
+
+  /** Freeze all processes; they keep their memory. The answer comes when all are frozen. The next request that needs them, or sandbox.resume, lets them go on. */
+  async pause (params: SandboxPauseParams = {}, options: OperationOptions = {}): Promise<Answers['sandbox.pause']> {
+    return await this.ask('sandbox.pause', params, options)
+  }
+
+  /** Let a paused sandbox go on, or start a stopped one from its saved files. */
+  async resume (options: OperationOptions = {}): Promise<Answers['sandbox.resume']> {
+    return await this.ask('sandbox.resume', {}, options)
   }
 
   /** End it and remove its files and options. */

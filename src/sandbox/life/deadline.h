@@ -1,0 +1,18 @@
+/* The end of a sandbox's time: without use, or at a fixed moment. */
+#ifndef CLOCHE_SANDBOX_LIFE_DEADLINE_H
+#define CLOCHE_SANDBOX_LIFE_DEADLINE_H
+
+#include "sandbox/core/sandboxes.h"
+
+/* Check idleAction, lifetimeMs and endAction of a request. */
+int sandbox_deadline_check(const json_t *params, struct cloche_err *e);
+/* Take those that the request has. */
+void sandbox_deadline_take(struct deadline *deadline, const json_t *params);
+/* Add them to a description; to a definition in the state directory with the real time of the end. */
+void sandbox_deadline_describe(const struct deadline *deadline, json_t *object);
+void sandbox_deadline_write(const struct deadline *deadline, json_t *object);
+void sandbox_deadline_read(struct deadline *deadline, const json_t *object);
+/* Called every second: do the action that is due. */
+void sandbox_deadline_tidy(struct sandbox *s, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,302 @@
+#!/usr/bin/python3
+"""Pause with memory: processes are frozen and go on, no timeout ends meanwhile, and each state that is told is true."""
+import glob
+import os
+import signal
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+from clocks import Clock
+from rpc import Daemon, Failed
+from sandbox_client import wait_for
+
+COUNTER = "import itertools, time\nfor n in itertools.count():\n    open('/workspace/n', 'w').write(str(n)); time.sleep(0.005)"
+
+
+def refused(frames, word, method, **params):
+    try:
+        frames.call(method, **params)
+    except Failed as error:
+        assert word in error.message, error.message
+        return error
+    raise AssertionError(f"{method} was not refused")
+
+
+def state_of(frames, name):
+    return frames.call("sandbox.get", sandbox=name)["state"]
+
+
+def listed(frames):
+    """Unlike sandbox.get this is no use of a sandbox."""
+    return {s["sandbox"]: s["state"] for s in frames.call("sandbox.list")["sandboxes"]}
+
+
+def count(frames, name):
+    text = frames.call("exec", sandbox=name, command="cat /workspace/n", fork=True)["stdout"]
+    return int(text) if text else -1
+
+
+def processor_ms(frames, name):
+    return frames.call("sandbox.get", sandbox=name)["usage"]["cpuMs"]
+
+
+def read(path):
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def pid_on_host(words):
+    found = [path for path in glob.glob("/proc/[0-9]*/cmdline") if words in read(path)]
+    assert len(found) == 1, found
+    return int(found[0].split("/")[2])
+
+
+def is_frozen(pid):
+    """By its group: version 1 or 2."""
+    for line in read(f"/proc/{pid}/cgroup").decode().splitlines():
+        _, controllers, path = line.split(":", 2)
+        for file, value in ((f"/sys/fs/cgroup/freezer{path}/freezer.state", b"FROZEN\n"), (f"/sys/fs/cgroup{path}/cgroup.events", b"frozen 1\n")):
+            if (controllers in ("", "freezer")) and value in read(file):
+                return True
+    return False
+
+
+def test_processes_stop_and_go_on():
+    with Daemon() as daemon, daemon.frames() as frames:
+        frames.call("file.write", sandbox="a", path="count.py", content=COUNTER)
+        frames.call("exec", sandbox="a", command="VARIABLE=kept; cd /tmp")
+        pid = frames.call("process.start", sandbox="a", command="exec python3 /workspace/count.py", process="p")["pid"]
+        wait_for(lambda: count(frames, "a") > 2)
+        assert frames.call("sandbox.pause", sandbox="a")["state"] == "paused"
+        assert state_of(frames, "a") == "paused", "a look does not wake it"
+        before = processor_ms(frames, "a")
+        assert [s["state"] for s in frames.call("sandbox.list")["sandboxes"]] == ["paused"]
+        assert is_frozen(pid_on_host(b"/workspace/count.py")), "the kernel says so too"
+        assert processor_ms(frames, "a") == before
+        answer = frames.call("sandbox.resume", sandbox="a")
+        assert (answer["state"], answer["resumed"]) == ("running", "memory")
+        after = count(frames, "a")
+        wait_for(lambda: count(frames, "a") > after)
+        assert frames.call("process.get", sandbox="a", process="p")["pid"] == pid
+        assert frames.call("exec", sandbox="a", command="echo $VARIABLE $PWD")["stdout"] == "kept /tmp\n"
+        assert frames.call("sandbox.resume", sandbox="a")["resumed"] == "running"
+
+
+def test_a_request_wakes_it():
+    with Daemon() as daemon, daemon.frames() as frames:
+        frames.call("exec", sandbox="a", command="X=1")
+        frames.call("sandbox.pause", sandbox="a")
+        assert frames.call("exec", sandbox="a", command="echo $X")["stdout"] == "1\n"
+        assert state_of(frames, "a") == "running"
+
+
+def test_a_command_goes_on_and_has_its_whole_time():
+    """A pause longer than each timeout ends nothing: of a command, a cell, a process, and of answers of a shell."""
+    with Clock() as clock, Daemon(env=clock.env) as daemon, daemon.frames() as frames:
+        frames.call("context.create", sandbox="a", language="python", context="c")
+        until_go = "touch begun-{0}; until [ -e go ]; do sleep 0.05; done; echo {0} >> ended"
+        command = frames.ask("exec", sandbox="a", command=until_go.format("command"), timeoutMs=60000)
+        cell = frames.ask("context.run", sandbox="a", context="c", code=f"import subprocess; subprocess.run({until_go.format('cell')!r}, shell=True, cwd='/workspace'); print(7)", timeoutMs=60000)
+        frames.call("session.create", sandbox="a", session="other")
+        frames.call("process.start", sandbox="a", command=until_go.format("process"), process="p", session="other", timeoutMs=60000)
+        wait_for(lambda: frames.call("exec", sandbox="a", command="ls begun-command begun-cell begun-process", fork=True)["exitCode"] == 0)
+        frames.call("sandbox.pause", sandbox="a", save=False)
+        clock.let_pass(3600, frames)
+        assert state_of(frames, "a") == "paused"
+        frames.call("exec", sandbox="a", command="touch go", fork=True)
+        assert frames.wait(command)["exitCode"] == 0
+        assert frames.wait(cell)["stdout"] == "7\n"
+        assert frames.call("process.wait", sandbox="a", process="p")["process"]["exitCode"] == 0
+        # The twin: time in which it runs counts.
+        command = frames.ask("exec", sandbox="a", command="sleep 1000", timeoutMs=60000)
+        clock.let_pass(3600, frames)
+        assert frames.wait(command)["timedOut"]
+
+
+def test_contexts_keep_their_variables():
+    with Daemon() as daemon, daemon.frames() as frames:
+        for language, code in (("python", "x = 41"), ("javascript", "let x = 41")):
+            frames.call("context.create", sandbox="a", language=language, context=language)
+            frames.call("context.run", sandbox="a", context=language, code=code)
+        frames.call("context.create", sandbox="a", language="python", context="original", forkable=True)
+        frames.call("context.run", sandbox="a", context="original", code="x = 41")
+        copy = frames.call("context.fork", sandbox="a", context="original")["contexts"][0]["context"]
+        frames.call("sandbox.pause", sandbox="a")
+        for context in ("python", "javascript", "original", copy):
+            assert frames.call("context.run", sandbox="a", context=context, code="console.log(x + 1)" if context == "javascript" else "print(x + 1)")["stdout"] == "42\n"
+
+
+def test_states_are_events():
+    with Daemon() as daemon, daemon.frames() as frames, daemon.frames() as watcher:
+        frames.call("exec", sandbox="a", command="true")
+        watcher.ask("sandbox.events", sandbox="a")
+        frames.call("sandbox.pause", sandbox="a")
+        frames.call("sandbox.resume", sandbox="a")
+        seen = []
+        while seen != ["paused", "running"]:
+            if not watcher.told:
+                watcher.turn()
+            method, params, _ = watcher.told.pop(0)
+            if params.get("event") == "state":
+                seen.append(params["about"]["state"])
+
+
+def test_states_in_which_nothing_can_be_paused():
+    with Daemon() as daemon, daemon.frames() as frames:
+        refused(frames, "no sandbox", "sandbox.pause", sandbox="nobody")
+        refused(frames, "no sandbox", "sandbox.resume", sandbox="nobody")
+        frames.call("exec", sandbox="a", command="echo kept > f")
+        frames.call("sandbox.pause", sandbox="a")
+        refused(frames, "paused already", "sandbox.pause", sandbox="a")
+        refused(frames, "resume it", "sandbox.update", sandbox="a", network={"allow": ["example.org"]})
+        assert frames.call("sandbox.update", sandbox="a", labels={"x": "y"})["labels"] == {"x": "y"}
+        assert frames.call("sandbox.update", sandbox="a", limits={"memoryBytes": 1 << 28})["limits"]["memoryBytes"] == 1 << 28
+        frames.call("sandbox.stop", sandbox="a")
+        refused(frames, "stopped", "sandbox.pause", sandbox="a")
+        answer = frames.call("sandbox.resume", sandbox="a")
+        assert answer["resumed"] == "files", "its processes are gone, and nobody claims else"
+        assert frames.call("exec", sandbox="a", command="cat f")["stdout"] == "kept\n"
+
+
+def test_the_end_of_a_paused_one():
+    with Daemon() as daemon, daemon.frames() as frames:
+        for name in ("stopped", "deleted"):
+            frames.call("exec", sandbox=name, command="echo kept > f")
+            frames.call("process.start", sandbox=name, command="sleep 1000")
+            frames.call("sandbox.pause", sandbox=name, save=False)
+        assert frames.call("sandbox.stop", sandbox="stopped")["state"] == "stopped"
+        assert frames.call("exec", sandbox="stopped", command="cat f")["stdout"] == "kept\n"
+        frames.call("sandbox.delete", sandbox="deleted")
+        wait_for(lambda: [s["sandbox"] for s in frames.call("sandbox.list")["sandboxes"]] == ["stopped"])
+        frames.call("sandbox.pause", sandbox="stopped")
+        assert daemon.stop() == 0, "the daemon ends with paused sandboxes too"
+
+
+def test_it_is_saved_first():
+    with tempfile.TemporaryDirectory() as directory:
+        os.chmod(directory, 0o711)
+        state = os.path.join(directory, "state")
+        with Daemon("--state-dir", state) as daemon, daemon.frames() as frames:
+            frames.call("exec", sandbox="a", command="echo kept > f")
+            assert frames.call("sandbox.pause", sandbox="a")["savedAt"]
+            assert frames.call("sandbox.save", sandbox="a")["state"] == "paused", "it is saved: nothing wakes it"
+            frames.call("exec", sandbox="b", command="echo kept > f")
+            assert "savedAt" not in frames.call("sandbox.pause", sandbox="b", save=False)
+            refused(frames, "resume it", "sandbox.save", sandbox="b")
+            daemon.process.kill()
+            daemon.process.wait()
+        with Daemon("--state-dir", state) as daemon, daemon.frames() as frames:
+            assert state_of(frames, "a") == "stopped", "memory does not outlive the processes"
+            assert frames.call("sandbox.resume", sandbox="a")["resumed"] == "files"
+            assert frames.call("exec", sandbox="a", command="cat f")["stdout"] == "kept\n"
+
+
+def test_many_at_once():
+    with Daemon() as daemon, daemon.frames() as frames:
+        frames.call("exec", sandbox="a", command="true")
+        both = [frames.ask("sandbox.pause", sandbox="a", save=False) for _ in range(2)]
+        run = frames.ask("exec", sandbox="a", command="echo x")
+        assert [frames.wait(number)["state"] for number in both] == ["paused"] * 2
+        assert frames.wait(run)["stdout"] == "x\n"
+        for _ in range(30):
+            pause, command = frames.ask("sandbox.pause", sandbox="a", save=False), frames.ask("exec", sandbox="a", command="echo y")
+            frames.wait(pause)
+            assert frames.wait(command)["stdout"] == "y\n"
+
+
+def test_a_guest_that_is_killed_while_it_is_frozen():
+    """As the kernel does for memory: the sandbox ends, and says so."""
+    with Daemon() as daemon, daemon.frames() as frames:
+        frames.call("process.start", sandbox="a", command="exec sleep 7654", process="p")
+        frames.call("sandbox.pause", sandbox="a")
+        os.kill(pid_on_host(b"sleep\x007654"), signal.SIGKILL)
+        frames.call("sandbox.resume", sandbox="a")
+        assert frames.call("process.wait", sandbox="a", process="p")["process"]["exitCode"] == 137
+
+
+def test_without_use_it_is_paused():
+    with Clock() as clock, Daemon(env=clock.env) as daemon, daemon.frames() as frames:
+        made = frames.call("sandbox.create", sandbox="a", idleMs=60000, idleAction="pause")
+        assert (made["idleAction"], made["endAction"]) == ("pause", "stop") and "endsAt" not in made
+        frames.call("exec", sandbox="a", command="X=1")
+        frames.call("process.start", sandbox="a", command="sleep 1000", process="p")
+        clock.let_pass(120, frames)
+        assert listed(frames) == {"a": "running"}, "its process keeps it"
+        frames.call("process.kill", sandbox="a", process="p", signal="SIGKILL")
+        clock.let_pass(120, frames)
+        wait_for(lambda: listed(frames) == {"a": "paused"})
+        assert frames.call("exec", sandbox="a", command="echo $X")["stdout"] == "1\n"
+
+
+def test_the_end_of_its_time():
+    with Clock() as clock, Daemon(env=clock.env) as daemon, daemon.frames() as frames:
+        for action in ("stop", "pause", "delete"):
+            made = frames.call("sandbox.create", sandbox=action, lifetimeMs=60000, endAction=action)
+            assert made["endAction"] == action and made["endsAt"] > made["createdAt"]
+            frames.call("process.start", sandbox=action, command="sleep 1000")
+        frames.call("sandbox.create", sandbox="longer", lifetimeMs=60000, endAction="delete")
+        assert frames.call("sandbox.update", sandbox="longer", lifetimeMs=3600000)["endsAt"]
+        frames.call("sandbox.create", sandbox="endless", lifetimeMs=60000, endAction="delete")
+        assert "endsAt" not in frames.call("sandbox.update", sandbox="endless", lifetimeMs=0)
+        clock.let_pass(120, frames)
+        wait_for(lambda: listed(frames) == {
+            "stop": "stopped", "pause": "paused", "longer": "running", "endless": "running"})
+        wait_for(lambda: "endsAt" not in frames.call("sandbox.get", sandbox="pause"))
+        frames.call("exec", sandbox="pause", command="true")
+        clock.let_pass(120, frames)
+        assert state_of(frames, "pause") == "running", "its time was over once"
+
+
+def test_a_lifetime_outlives_the_daemon():
+    with tempfile.TemporaryDirectory() as directory:
+        os.chmod(directory, 0o711)
+        state = os.path.join(directory, "state")
+        with Daemon("--state-dir", state) as daemon, daemon.frames() as frames:
+            ends = frames.call("sandbox.create", sandbox="a", lifetimeMs=3600000, endAction="delete", idleAction="pause")["endsAt"]
+        with Clock() as clock, Daemon("--state-dir", state, env=clock.env) as daemon, daemon.frames() as frames:
+            found = frames.call("sandbox.get", sandbox="a")
+            assert (found["endsAt"][:16], found["endAction"], found["idleAction"]) == (ends[:16], "delete", "pause"), "to a minute"
+            clock.let_pass(7200, frames)
+            wait_for(lambda: frames.call("sandbox.list")["sandboxes"] == [])
+
+
+def test_actions_that_there_are_not():
+    with Daemon() as daemon, daemon.frames() as frames:
+        refused(frames, "expected stop or pause", "sandbox.create", sandbox="a", idleAction="delete")
+        refused(frames, "expected stop, pause or delete", "sandbox.create", sandbox="a", endAction="explode")
+        assert frames.call("sandbox.list")["sandboxes"] == []
+
+
+VFORK = r"""
+#include <unistd.h>
+#include <fcntl.h>
+int main(void) { if (vfork() == 0) { for (;;) pause(); } return 0; }
+"""
+
+
+def test_guests_that_make_it_hard_to_freeze():
+    """A parent in vfork(2) waits in the kernel; a stopped process and a tracer wait too; a file of a mount waits for its server."""
+    with tempfile.TemporaryDirectory() as directory:
+        os.chmod(directory, 0o755)
+        with open(os.path.join(directory, "data"), "wb") as file:
+            file.write(b"x" * (8 << 20))
+        with Daemon("--mount-root", directory) as daemon, daemon.frames() as frames:
+            frames.call("sandbox.create", sandbox="a", mount={"dirs": {"/m": directory}})
+            frames.call("file.write", sandbox="a", path="v.c", content=VFORK)
+            assert frames.call("exec", sandbox="a", command="cc -o v v.c")["exitCode"] == 0
+            programs = ("exec ./v", "exec sh -c 'kill -STOP $$'", "while :; do cat /m/data > /dev/null; done", "while :; do echo 3 > f; rm f; done")
+            for i, program in enumerate(programs):
+                frames.call("process.start", sandbox="a", command=program, process=f"p{i}")
+            for _ in range(10):
+                assert frames.call("sandbox.pause", sandbox="a", save=False)["state"] == "paused"
+                before = processor_ms(frames, "a")
+                assert processor_ms(frames, "a") == before
+                assert frames.call("sandbox.resume", sandbox="a")["resumed"] == "memory"
+            assert frames.call("exec", sandbox="a", command="wc -c < /m/data")["stdout"].strip() == str(8 << 20)
+            assert frames.call("sandbox.pause", sandbox="a", save=False)["state"] == "paused"
+            assert frames.call("sandbox.stop", sandbox="a")["state"] == "stopped"
