@@ -1,4 +1,4 @@
-/* cloche sandbox create, ls, get, set, stop, save, rm. Runs in: the CLI, as its user. */
+/* cloche sandbox create, ls, get, set, stop, save, pause, resume, rm. Runs in: the CLI, as its user. */
 #include "cli/options/options.h"
 #include "cli/options/quantity.h"
 #include "cli/output/print.h"
@@ -82,9 +82,10 @@ static void print_row(const json_t *of)
 static json_t *given_params(const struct cli_request *request)
 {
         const struct sandbox_options *words = &request->sandbox;
-        json_t *params = json_pack("{s:s*, s:o*, s:o*, s:o*, s:O*}", "sandbox", request->positional[0], "limits",
-                                   sandbox_limits(request), "env", sandbox_env(request), "network",
-                                   sandbox_network(request), "labels", words->labels);
+        json_t *params =
+                json_pack("{s:s*, s:o*, s:o*, s:o*, s:O*, s:s*, s:s*}", "sandbox", request->positional[0], "limits",
+                          sandbox_limits(request), "env", sandbox_env(request), "network", sandbox_network(request),
+                          "labels", words->labels, "idleAction", words->idle_action, "endAction", words->end_action);
 
         if (params)
                 sandbox_add_environment(words, params);
@@ -92,6 +93,8 @@ static json_t *given_params(const struct cli_request *request)
                 json_object_set(params, "mount", request->mounts.object);
         if (params && words->idle_ms != UINT64_MAX)
                 json_object_set_new(params, "idleMs", json_integer((json_int_t)words->idle_ms));
+        if (params && words->lifetime_ms != UINT64_MAX)
+                json_object_set_new(params, "lifetimeMs", json_integer((json_int_t)words->lifetime_ms));
         return params;
 }
 
@@ -164,7 +167,8 @@ static json_t *sync_of(const struct cli_request *request)
 }
 
 /* Try all names. */
-static int each(struct cli_request *request, const char *method, int must_exist)
+static int each(struct cli_request *request, const char *method, int must_exist,
+                void (*print)(const char *name, const json_t *answer))
 {
         struct daemon_client client;
         int code = sandbox_open(request, &client);
@@ -173,12 +177,17 @@ static int each(struct cli_request *request, const char *method, int must_exist)
                 return code;
         for (int i = 0; i < request->positional_count; i++) {
                 const char *name = request->positional[i];
+                json_t *answer = NULL;
                 int bad = must_exist ? sandbox_require(&client, name) : 0;
 
                 if (bad == 0)
                         bad = sandbox_request(&client, method,
-                                              json_pack("{s:s, s:o*}", "sandbox", name, "sync", sync_of(request)),
-                                              NULL);
+                                              json_pack("{s:s, s:o*, s:o*}", "sandbox", name, "sync", sync_of(request),
+                                                        "save", request->sandbox.is_unsaved ? json_false() : NULL),
+                                              &answer);
+                if (bad == 0 && print)
+                        print(name, answer);
+                json_decref(answer);
                 code = bad ? bad : code;
         }
         daemon_close(&client);
@@ -190,17 +199,32 @@ static int stop(struct cli_request *request)
         if (!request->sandbox.is_sync && (request->on_error || request->conflict || request->links))
                 return cli_bad("--on-error, --conflict and --links say how changes are written to the host, which "
                                "needs --sync");
-        return each(request, "sandbox.stop", 0);
+        return each(request, "sandbox.stop", 0, NULL);
 }
 
 static int save(struct cli_request *request)
 {
-        return each(request, "sandbox.save", 0);
+        return each(request, "sandbox.save", 0, NULL);
+}
+
+static int pause_each(struct cli_request *request)
+{
+        return each(request, "sandbox.pause", 0, NULL);
+}
+
+static void print_resumed(const char *name, const json_t *answer)
+{
+        printf("%s  %s\n", name, sandbox_text(answer, "resumed"));
+}
+
+static int resume(struct cli_request *request)
+{
+        return each(request, "sandbox.resume", 0, print_resumed);
 }
 
 static int drop(struct cli_request *request)
 {
-        return each(request, "sandbox.delete", !request->force);
+        return each(request, "sandbox.delete", !request->force, NULL);
 }
 
 const struct cli_handler command_sandbox_create = {.run = create, .positional_max = 1};
@@ -226,6 +250,18 @@ const struct cli_handler command_sandbox_stop = {
 };
 const struct cli_handler command_sandbox_save = {
         .run = save,
+        .expected = "sandboxes",
+        .positional_min = 1,
+        .positional_max = CLI_WORDS_MAX,
+};
+const struct cli_handler command_sandbox_pause = {
+        .run = pause_each,
+        .expected = "sandboxes",
+        .positional_min = 1,
+        .positional_max = CLI_WORDS_MAX,
+};
+const struct cli_handler command_sandbox_resume = {
+        .run = resume,
         .expected = "sandboxes",
         .positional_min = 1,
         .positional_max = CLI_WORDS_MAX,

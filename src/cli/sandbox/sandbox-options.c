@@ -15,7 +15,7 @@
 
 void sandbox_options_init(struct sandbox_options *words)
 {
-        words->idle_ms = UINT64_MAX;
+        words->idle_ms = words->lifetime_ms = UINT64_MAX;
 }
 
 void sandbox_options_done(struct sandbox_options *words)
@@ -111,6 +111,8 @@ static const char *what_of(const char *method)
                 {"sandbox.create", "making the sandbox"},
                 {"sandbox.stop", "saving the sandbox"},
                 {"sandbox.save", "saving the sandbox"},
+                {"sandbox.pause", "pausing the sandbox"},
+                {"sandbox.resume", "resuming the sandbox"},
                 {"sandbox.delete", "ending the sandbox"},
                 {"context.create", "starting the interpreter"},
                 {"context.fork", "copying the context"},

@@ -14,8 +14,10 @@ struct sandbox_options {
                 *image_name;                            /* NULL: not given */
         json_t *allow, *add, *deny, *labels, *packages; /* owned */
         uint64_t expose, unexpose, depth, count;        /* 0: not given */
-        uint64_t idle_ms;                               /* UINT64_MAX: not given */
-        int input, terminal, follow, none, log, no_replay, forkable, no_files, allow_errors, restart, is_sync;
+        uint64_t idle_ms, lifetime_ms;                  /* UINT64_MAX: not given */
+        const char *idle_action, *end_action;           /* NULL: not given */
+        int input, terminal, follow, none, log, no_replay, forkable, no_files, allow_errors, restart, is_sync,
+                is_unsaved;
 };
 
 void sandbox_options_init(struct sandbox_options *words);

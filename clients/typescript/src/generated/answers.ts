@@ -727,6 +727,10 @@ export interface SandboxCreated {
   limits: Limits
   /** The image of the store that it was made with. */
   image?: string
+  /** The name by which it was found then; it may be another image's now. */
+  imageName?: string
+  /** The packages that it began with: {pip, npm, gem}. */
+  packages?: unknown
   /** Directories and files of the host in it. */
   mounts?: SandboxMount[]
   /** The environment of all its programs. */
