@@ -197,6 +197,8 @@ class AsyncSandbox(_Commands):
     update = _asks(requests.sandbox_update)
     stop = _asks(requests.sandbox_stop)
     save = _asks(requests.sandbox_save)
+    pause = _asks(requests.sandbox_pause)
+    resume = _asks(requests.sandbox_resume)
     delete = _asks(requests.sandbox_delete)
     events = _streams(requests.events)
     session = _opens_session(requests.session)

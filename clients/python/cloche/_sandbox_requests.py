@@ -150,8 +150,8 @@ def _mount(mount: Mount | Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def sandbox(name: str | None = None, *, limits: Limits | Mapping[str, int] | None = None, env: Mapping[str, str] | None = None,
-            network: Rules | None = None, idle_ms: int | None = None, labels: Mapping[str, str] | None = None,
-            image: str | None = None, mount: Mount | Mapping[str, Any] | None = None,
+            network: Rules | None = None, idle_ms: int | None = None, idle_action: str | None = None, lifetime_ms: int | None = None,
+            end_action: str | None = None, labels: Mapping[str, str] | None = None, image: str | None = None, mount: Mount | Mapping[str, Any] | None = None,
             packages: Mapping[str, Sequence[str]] | None = None, image_settings: Mapping[str, Any] | None = None,
             timeout: float | None = None) -> Request[Place]:
     """A persistent box: create it, or find the one of that name. It outlives the client.
@@ -161,13 +161,17 @@ def sandbox(name: str | None = None, *, limits: Limits | Mapping[str, int] | Non
     env      added to the environment of everything started in it
     network  permitted connections; None: none
     idle_ms  it is saved and stopped after so long without a request or a running process; None: 1,200,000, 0: never
+    idle_action  "pause": after idle_ms it is paused instead of stopped
+    lifetime_ms  its time from now on, used or not; None, 0: no end
+    end_action  its fate at that end: "stop" (the default) or "pause", if it runs, or "delete"
     image    the root file system: an image of the daemon's store, by its name or as sha256-DIGITS; None: the daemon's own
     image_settings  what applies with a digest in place of a name: {"env": {"A": "1"}, "workingDirectory": "/srv"}
     mount    directories and files of the host under rules; what is written there stays in the sandbox until it stops (no sync)
     packages  that it begins with, installed once and then shared: {"pip": ["requests"], "npm": [...], "gem": [...]}
     """
     w = _Writer(None).add(sandbox=name, limits=limits_tree(limits) if limits is not None else None).env(env, False)
-    w.add(network=network_tree(network), idleMs=idle_ms, labels=_labels(labels), image=image, mount=_mount(mount),
+    w.add(network=network_tree(network), idleMs=idle_ms, idleAction=idle_action, lifetimeMs=lifetime_ms, endAction=end_action)
+    w.add(labels=_labels(labels), image=image, mount=_mount(mount),
           imageSettings=dict(image_settings) if image_settings is not None else None,
           packages={kind: list(names) for kind, names in packages.items()} if packages is not None else None)
     return w.asks("sandbox.create", lambda message: Place(_text_of("sandbox")(message)), timeout)
@@ -184,12 +188,14 @@ def sandbox_info(at: Place) -> Request[SandboxInfo]:
 
 
 def sandbox_update(at: Place, *, limits: Limits | Mapping[str, int] | None = None, env: Mapping[str, str] | None = None, network: Rules | None = None,
-                   add_network: Rules | None = None, idle_ms: int | None = None, labels: Mapping[str, str] | None = None) -> Request[SandboxInfo]:
+                   add_network: Rules | None = None, idle_ms: int | None = None, idle_action: str | None = None, lifetime_ms: int | None = None,
+                   end_action: str | None = None, labels: Mapping[str, str] | None = None) -> Request[SandboxInfo]:
     """Change the named options. memory_bytes, pids, cpu_percent and network act at once, other
     limits from the next start; env, network and labels replace the former ones; add_network adds
-    rules to those in force, in one step. To close its network: network=Network()."""
+    rules to those in force, in one step; lifetime_ms counts from now, 0: no end. To close its network: network=Network()."""
     w = _Writer(at).add(limits=limits_tree(limits) if limits is not None else None).env(env, False)
     w.add(network=network_tree(network), addNetwork=network_tree(add_network), idleMs=idle_ms, labels=_labels(labels))
+    w.add(idleAction=idle_action, lifetimeMs=lifetime_ms, endAction=end_action)
     return w.asks("sandbox.update", _reads(SandboxInfo.read))
 
 
@@ -207,6 +213,18 @@ def sandbox_stop(at: Place, *, sync: bool | Sync | Mapping[str, str] = False, ti
 def sandbox_save(at: Place, *, timeout: float | None = None) -> Request[SandboxInfo]:
     """Save the files as they are now; processes keep running."""
     return _Writer(at).asks("sandbox.save", _reads(SandboxInfo.read), timeout)
+
+
+def sandbox_pause(at: Place, *, save: bool = True, timeout: float | None = None) -> Request[SandboxInfo]:
+    """Freeze all its processes, which keep their memory. The next use, or resume, lets them go on;
+    no timeout counts the time between. save: save its files first. InvalidStateError: it does not
+    run, or a process could not be frozen."""
+    return _Writer(at).add(save=None if save else False).asks("sandbox.pause", _reads(SandboxInfo.read), timeout)
+
+
+def sandbox_resume(at: Place, *, timeout: float | None = None) -> Request[SandboxInfo]:
+    """Let it go on if it is paused, or start it from its saved files: .resumed tells which."""
+    return _Writer(at).asks("sandbox.resume", _reads(SandboxInfo.read), timeout)
 
 
 def sandbox_delete(at: Place) -> Request[None]:

@@ -101,7 +101,7 @@ class SandboxMount:
 class SandboxInfo:
     name: str
     state: str
-    """running or stopped"""
+    """running, paused or stopped"""
     created_at: str
     last_used_at: str
     saved_at: str | None
@@ -124,6 +124,10 @@ class SandboxInfo:
     """The name by which the image was found then; it may be another image's now."""
     packages: Mapping[str, Any] = field(default_factory=dict)
     """The packages that it began with: pip, npm, gem."""
+    ends_at: str | None = None
+    """The end of its lifetime. None: no end."""
+    resumed: str | None = None
+    """How resume found it: "memory" (its processes go on), "files" (it was stopped) or "running" (it was not paused)."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -134,7 +138,7 @@ class SandboxInfo:
                    raw.get("savedAt"), _get(raw, "limits", dict, {}), _texts(raw, "env"), network, _get(raw, "idleMs", int, 0),
                    _texts(raw, "labels"), _get(raw, "sessions", int, 0), _get(raw, "processes", int, 0), _get(raw, "usage", dict, {}), _get(raw, "lost", dict, None),
                    _get(raw, "image", str, None), tuple(SandboxMount.read(row) for row in _get(raw, "mounts", list, [])),
-                   _get(raw, "imageName", str, None), _get(raw, "packages", dict, {}), raw)
+                   _get(raw, "imageName", str, None), _get(raw, "packages", dict, {}), raw.get("endsAt"), raw.get("resumed"), raw)
 
 
 @dataclass(frozen=True)

@@ -226,6 +226,19 @@ class Sandboxes(DaemonCase):
         with self.assertRaises(cloche.InvalidArgumentError):
             self.client.sandbox("no_such_name")
 
+    def test_a_pause(self):
+        box = self.client.sandbox("paused")
+        box.exec("X=1")
+        self.assertEqual(box.pause().state, "paused")
+        with self.assertRaisesRegex(cloche.InvalidStateError, "paused already"):
+            box.pause()
+        self.assertEqual(box.resume().resumed, "memory")
+        self.assertEqual(box.exec("echo $X").stdout, "1\n")
+        self.assertIsNotNone(box.update(lifetime_ms=3600000).ends_at)
+        box.stop()
+        self.assertEqual(box.resume().resumed, "files")
+        box.delete()
+
     def test_a_made_up_one_goes(self):
         with self.client.sandbox() as box:
             self.assertIn(box.name, [row.name for row in self.client.sandboxes()])

@@ -229,6 +229,27 @@ describe('sandboxes of a client', real, () => {
     await assert.rejects(box.process.get({ process: 'gone' }), { name: 'NotFoundError' })
   })
 
+  test('paused: processes and their memory stay', async () => {
+    await box.exec({ command: 'X=1' })
+    await box.process.start({ process: 'stays', command: 'sleep 1005' })
+    assert.equal((await box.pause()).state, 'paused')
+    await assert.rejects(box.pause(), { name: 'StateError' })
+    assert.equal((await box.get()).state, 'paused')
+    assert.equal((await box.resume()).resumed, 'memory')
+    assert.equal((await box.exec({ command: 'echo $X' })).stdout, '1\n')
+    assert.equal((await box.process.get({ process: 'stays' })).state, 'running')
+    await box.process.kill({ process: 'stays' })
+    const of = getSandbox({ socket: served.socket }, 'rests', { idleAction: 'pause', lifetime: '1h', endAction: 'delete' })
+    await of.exec('X=2')
+    const { idleAction, endAction, endsAt } = await of.info()
+    assert.deepEqual([idleAction, endAction, typeof endsAt], ['pause', 'delete', 'string'])
+    await of.setLifetime(0)
+    assert.equal((await of.info()).endsAt, undefined)
+    await of.pause({ save: false })
+    assert.equal(await of.resume(), 'memory')
+    await of.destroy()
+  })
+
   test('they outlive the daemon', async () => {
     await box.exec({ command: 'cd /tmp; export KEPT=1; echo two > /workspace/kept.txt' })
     await box.save()

@@ -1,4 +1,5 @@
-import type { SandboxCreateParams, SandboxStopParams, SandboxUpdateParams } from '../generated/sandbox.js'
+import type { Answers } from '../generated/answers.js'
+import type { SandboxCreateParams, SandboxPauseParams, SandboxStopParams, SandboxUpdateParams } from '../generated/sandbox.js'
 import type { OperationOptions } from '../internal/asking.js'
 import type { LifeEvent, NetworkDecision, NetworkPolicy, SandboxInfo } from './answers.js'
 import { Box } from './core.js'
@@ -28,16 +29,17 @@ function checkId (id: unknown): string {
   return id
 }
 
-function durationMs (duration: string | number): number {
+function durationMs (duration: string | number, option = 'sleepAfter'): number {
   if (typeof duration === 'number' && Number.isFinite(duration) && duration >= 0) return Math.round(duration * 1000)
   const parts = /^(\d+)(ms|s|m|h|d)?$/.exec(String(duration))
-  if (parts === null) throw invalid(`sleepAfter is ${JSON.stringify(duration)}; seconds, or "30s", "10m", "1h" are expected`)
+  if (parts === null) throw invalid(`${option} is ${JSON.stringify(duration)}; seconds, or "30s", "10m", "1h" are expected`)
   return Number(parts[1]) * (UNITS[parts[2] ?? 's'] ?? 1000)
 }
 
-function wantedOf ({ sleepAfter, keepAlive, labels, limits, env, network, image, imageSettings, mount, packages }: SandboxOptions): SandboxCreateParams {
+function wantedOf ({ sleepAfter, keepAlive, idleAction, lifetime, endAction, labels, limits, env, network, image, imageSettings, mount, packages }: SandboxOptions): SandboxCreateParams {
   const idleMs = keepAlive === true ? 0 : sleepAfter === undefined ? undefined : durationMs(sleepAfter)
-  const wanted = { idleMs, labels, limits, env, network, image, imageSettings: imageSettings === undefined ? undefined : { ...imageSettings }, mount, packages }
+  const lifetimeMs = lifetime === undefined ? undefined : durationMs(lifetime, 'lifetime')
+  const wanted = { idleMs, idleAction, lifetimeMs, endAction, labels, limits, env, network, image, imageSettings: imageSettings === undefined ? undefined : { ...imageSettings }, mount, packages }
   return Object.fromEntries(Object.entries(wanted).filter(([, value]) => value !== undefined))
 }
 
@@ -197,6 +199,11 @@ export class Sandbox extends ExecutionSession {
     await this.update({ idleMs: this.sleepMs })
   }
 
+  /** Its time from now on, used or not, which replaces the earlier end; 0: no end. */
+  async setLifetime (lifetime: string | number, endAction?: 'stop' | 'pause' | 'delete'): Promise<void> {
+    await this.update({ lifetimeMs: durationMs(lifetime, 'lifetime'), ...(endAction === undefined ? {} : { endAction }) })
+  }
+
   async setLabels (labels: Record<string, string>): Promise<void> {
     await this.update({ labels })
   }
@@ -243,6 +250,16 @@ export class Sandbox extends ExecutionSession {
     await this.ask('sandbox.save', {}, async (box) => await box.save(options))
   }
 
+  /** Freezes all its processes, which keep their memory; its files are saved first, unless save is false. The next use lets them go on. */
+  async pause ({ save, ...options }: OperationOptions & SandboxPauseParams = {}): Promise<void> {
+    await this.unmade('sandbox.pause', async (box) => await box.pause({ save }, options))
+  }
+
+  /** Lets it go on if it is paused, or starts it from its saved files; the answer tells which. */
+  async resume (options: OperationOptions = {}): Promise<Answers['sandbox.resume']['resumed']> {
+    return (await this.unmade('sandbox.resume', async (box) => await box.resume(options))).resumed
+  }
+
   /** Saves its files and ends all processes; the next use starts it again. sync: first write the changes in its mounts to the host. */
   async stop ({ sync, ...options }: OperationOptions & SandboxStopParams = {}): Promise<void> {
     await this.unmade('sandbox.stop', async (box) => await box.stop({ sync }, options))
@@ -255,9 +272,9 @@ export class Sandbox extends ExecutionSession {
   }
 
   // Operations that end it do not create it first.
-  private async unmade (operation: string, act: (box: SandboxHandle) => Promise<unknown>): Promise<void> {
+  private async unmade<T> (operation: string, act: (box: SandboxHandle) => Promise<T>): Promise<T> {
     try {
-      await act(await this.box.handle())
+      return await act(await this.box.handle())
     } catch (thrown) {
       throw translate(operation, thrown)
     }

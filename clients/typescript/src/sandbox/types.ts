@@ -53,6 +53,12 @@ export interface SandboxOptions {
   sleepAfter?: string | number
   /** Never stop it when idle. */
   keepAlive?: boolean
+  /** 'pause': after sleepAfter it is paused, with its processes, instead of stopped. */
+  idleAction?: 'stop' | 'pause'
+  /** Its time from now on, used or not, in the forms of sleepAfter; 0 or absent: no end. */
+  lifetime?: string | number
+  /** Its fate at that end: stop (the default) or pause, if it runs, or delete. */
+  endAction?: 'stop' | 'pause' | 'delete'
   /** Ids in lower case, as previews need them. */
   normalizeId?: boolean
   /** false: commands run in copies of the shell, which leave no state. */
