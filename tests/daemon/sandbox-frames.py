@@ -35,6 +35,17 @@ def test_copies_of_a_shell_wait_for_no_other():
         assert frames.wait(waits)["stdout"] == "of the shell\n"
 
 
+
+def test_a_copy_does_not_wait_for_the_first_command():
+    """Both are requested while the shell of a new session starts."""
+    with Daemon() as daemon, daemon.frames() as frames:
+        for i in range(5):
+            frames.call("session.create", sandbox="a", session=f"s{i}")
+            first = frames.ask("exec", sandbox="a", session=f"s{i}", command=f"until [ -e go{i} ]; do sleep 0.02; done; echo first")
+            assert frames.call("exec", sandbox="a", session=f"s{i}", command=f"touch go{i}; echo copy", fork=True)["stdout"] == "copy\n"
+            assert frames.wait(first)["stdout"] == "first\n"
+
+
 def test_commands_and_bytes():
     with Daemon() as daemon, daemon.frames() as frames:
         assert frames.call("exec", sandbox="a", command="echo $((1 + 1)); echo no >&2; false")["exitCode"] == 1

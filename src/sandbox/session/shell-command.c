@@ -132,10 +132,27 @@ void shell_take_up(struct session *session)
                 shell_start(session);
 }
 
+/* A copy of a shell that only starts would wait for the end of the commands before it, which may never come. */
+static struct shell_command *overtaken_by(const struct session *session, const struct shell_command *command)
+{
+        struct shell_command *first = TAILQ_FIRST(&session->commands);
+
+        if (!command->is_fork || session->state != SHELL_STARTING)
+                return NULL;
+        while (first && (first->is_fork || first->is_export))
+                first = TAILQ_NEXT(first, link);
+        return first;
+}
+
 void session_run(struct session *session, struct shell_command *command)
 {
+        struct shell_command *overtaken = overtaken_by(session, command);
+
         command->is_sent = command->is_killed = 0;
-        TAILQ_INSERT_TAIL(&session->commands, command, link);
+        if (overtaken)
+                TAILQ_INSERT_BEFORE(overtaken, command, link);
+        else
+                TAILQ_INSERT_TAIL(&session->commands, command, link);
         shell_take_up(session);
 }
 
