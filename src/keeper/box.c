@@ -159,18 +159,54 @@ int box_limit(struct keeper_state *keeper, uint32_t box, const struct keeper_box
         return 0;
 }
 
+static int set_aside(const struct keeper_state *keeper, uint32_t box, pid_t pid, int is_aside, struct cloche_err *e)
+{
+        int r = pid ? cgroup_set_aside(&keeper->cgroups, box, pid, is_aside) : 0;
+
+        return r < 0 ? err_os(e, CLOCHE_E_CGROUP, -r, "move a program of box %u", box) : 0;
+}
+
+/* The servers of mounts and networks, of the box and of those that share its groups. A pid is not reaped
+ * before its place is cleared, so it is no other process. */
+static int set_programs_aside(const struct keeper_state *keeper, uint32_t box, int is_aside, struct cloche_err *e)
+{
+        int r = 0;
+
+        for (uint32_t other = 0; other < KEEPER_BOXES_MAX && r == 0; other++) {
+                const struct box *row = &keeper->boxes[other];
+
+                if (row->state != BOX_LIVING || box_shared_groups(keeper, other) != box)
+                        continue;
+                r = set_aside(keeper, box, row->egress_pid, is_aside, e);
+                for (int i = 0; i < KEEPER_MOUNTS_MAX && r == 0; i++)
+                        r = set_aside(keeper, box, row->server_pids[i], is_aside, e);
+        }
+        return r;
+}
+
 int box_freeze(struct keeper_state *keeper, uint32_t box, struct cloche_err *e)
 {
         int r = box_shared_check_groups(keeper, box, e);
 
-        return r < 0 ? r : cgroup_freeze(&keeper->cgroups, box, e);
+        if (r == 0 && !keeper->boxes[box].is_frozen)
+                r = set_programs_aside(keeper, box, 1, e);
+        if (r < 0)
+                return r;
+        keeper->boxes[box].is_frozen = 1;
+        return cgroup_freeze(&keeper->cgroups, box, e);
 }
 
 int box_thaw(struct keeper_state *keeper, uint32_t box, struct cloche_err *e)
 {
         int r = box_shared_check_groups(keeper, box, e);
 
-        return r < 0 ? r : cgroup_thaw(&keeper->cgroups, box, e);
+        if (r == 0)
+                r = cgroup_thaw(&keeper->cgroups, box, e);
+        if (r == 0)
+                r = set_programs_aside(keeper, box, 0, e);
+        if (r == 0)
+                keeper->boxes[box].is_frozen = 0;
+        return r;
 }
 
 void box_usage(struct keeper_state *keeper, uint32_t box, struct keeper_usage *ret)

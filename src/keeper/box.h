@@ -29,7 +29,7 @@ struct box {
         pid_t init_pid;       /* 0: none yet */
         int init_pidfd;
         uint32_t parent; /* KEEPER_NO_BOX */
-        int is_sandbox;
+        int is_sandbox, is_frozen;
         uint32_t shared_with; /* the sandbox's box whose control groups this one uses, or KEEPER_NO_BOX; with a parent
                                  also its user and files */
         int has_lost_sandbox; /* the sandbox was dropped; this box is dead too, and keeps its number until its own drop
@@ -124,8 +124,9 @@ uid_t box_owner(uint32_t box);
 uid_t box_user(const struct keeper_state *keeper, const struct box *row);
 /* Set memory_bytes, pids and cpu_percent; 0 keeps a limit. */
 int box_limit(struct keeper_state *keeper, uint32_t box, const struct keeper_box_limits *limits, struct cloche_err *e);
-/* Freeze or thaw the processes of a box that has groups of its own. box_freeze does not wait: 1: all are
- * frozen; 0: not yet, call it again. CLOCHE_E_GUARD_MISSING: the host has no group that freezes. */
+/* Freeze or thaw the processes of a box that has groups of its own, but not the programs that serve it. box_freeze does
+ * not wait: 1: all are frozen; 0: not yet, call it again. CLOCHE_E_GUARD_MISSING: the host has no group that freezes.
+ */
 int box_freeze(struct keeper_state *keeper, uint32_t box, struct cloche_err *e);
 int box_thaw(struct keeper_state *keeper, uint32_t box, struct cloche_err *e);
 void box_usage(struct keeper_state *keeper, uint32_t box, struct keeper_usage *ret);

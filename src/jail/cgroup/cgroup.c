@@ -186,6 +186,25 @@ static int write_freezer(const struct cgroup_host *host, unsigned box, int is_fr
                      : 0;
 }
 
+#define ASIDE "box-aside" /* removed with the groups of the boxes */
+
+int cgroup_set_aside(const struct cgroup_host *host, unsigned box, pid_t pid, int is_aside)
+{
+        const struct cgroup_place *place = &host->places[CGROUP_FREEZER];
+        char path[CGROUP_PATH_MAX + 64], text[16];
+        int r;
+
+        if (place->version != 2)
+                return 0;
+        snprintf(path, sizeof(path), "%s/" ASIDE, place->base);
+        if (is_aside && mkdir(path, 0755) < 0 && errno != EEXIST)
+                return -errno;
+        snprintf(path, sizeof(path), "%s/" ASIDE "/cgroup.procs", place->base);
+        snprintf(text, sizeof(text), "%d", (int)pid);
+        r = is_aside ? cgroup_write_text(path, text) : cgroup_write_box(place, box, "cgroup.procs", text);
+        return r == -ESRCH ? 0 : r;
+}
+
 int cgroup_freeze(const struct cgroup_host *host, unsigned box, struct cloche_err *e)
 {
         const struct cgroup_place *place = &host->places[CGROUP_FREEZER];

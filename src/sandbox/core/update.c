@@ -154,10 +154,6 @@ static int check(struct sandbox *s, const json_t *params, struct cloche_limits *
                 r = sandbox_deadline_check(params, e);
         if (r == 0 && env)
                 r = sandbox_env_check_of_all(env, e);
-        if (r == 0 && is_of_network(params) && s->state >= SANDBOX_PAUSING && s->state <= SANDBOX_RESUMING)
-                r = err_set(e, CLOCHE_E_STATE,
-                            "the sandbox \"%s\" is paused, and its network with it: resume it, then change its rules",
-                            s->name);
         if (r == 0 && is_of_network(params))
                 r = check_policy(s, params, e);
         return r < 0 ? r : resolve_limits(s, limits, ret, e);

@@ -4,9 +4,9 @@
  *      ▲                                  │ one of them cannot be        │ a request, a stop
  *      └────────── thawed ────────── RESUMING ◀──────────────────────────┘
  *
- * The control groups of the sandbox hold its programs, its contexts and their network, and freeze at
- * once. Timers of the sandbox stop, so that no timeout ends for time in which nothing could run.
- * Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
+ * The control groups of the sandbox hold its programs and those of its contexts. Our programs that serve its
+ * mounts and networks are not frozen (keeper/box.c). Timers of the sandbox stop, so that no timeout ends for time in
+ * which nothing could run. Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "pause.h"
 
 #include "base/clock.h"
