@@ -1,5 +1,6 @@
 """The container API has no option for a network: the daemon has a policy for sandboxes without one,
 and the error of a command that could not connect names the remedy."""
+import json
 import os
 import subprocess
 import sys
@@ -77,6 +78,31 @@ def test_without_one():
         answer = http.post(BASE + "/api/git/checkout", {}, repoUrl="https://example.org/x.git")[1]
         assert not answer["success"] and answer["stderr"].splitlines()[-1].startswith("cloche: the sandbox wire has no network"), answer
         assert "cloche net" in run(http, "cat /etc/resolv.conf")["stdout"]
+
+
+def test_a_caller_without_the_command_line():
+    """The sandbox of a token is changed with the token; where no socket takes one, by the daemon's options."""
+    def there(http, command):
+        status, result = http.post("/api/execute", command=command)
+        assert status == 200, result
+        return result
+
+    World(HOSTS)
+    use_name_servers(NAMES)
+    with listener("mine", "--network", "allowed.test") as (daemon, http):
+        told = there(http, "curl -sS -m 5 http://other.test/")["stderr"].splitlines()[-1]
+        before, after = told.split("can allow more: sandbox.update ")
+        params, number = json.JSONDecoder().raw_decode(after)
+        assert before.startswith("cloche: ") and after[number:] == ", or for new sandboxes cloched --network", told
+        with Http(daemon.connect_tcp(), daemon.token) as owner:
+            status, changed = owner.request("PATCH", "/v1/sandboxes/" + params.pop("sandbox"), params)
+            assert status == 200 and changed["network"]["allow"] == ["allowed.test", "other.test"], changed
+        assert there(http, "curl -sS http://other.test/x")["stdout"] == "other.test /x 0\n"
+    with listener("mine", "--network", "allowed.test", tcp=False) as (daemon, http):
+        told = there(http, "curl -sS -m 5 http://other.test/")["stderr"].splitlines()[-1]
+        assert told.endswith("does not allow other.test; whoever runs it can allow more: for new sandboxes cloched --network"), told
+    with listener("mine", "--network", "allowed.test,other.test", tcp=False) as (daemon, http):
+        assert there(http, "curl -sS http://other.test/x")["stdout"] == "other.test /x 0\n"
 
 
 def test_cells_name_who_can_allow_it_too():

@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(os.environ["CLOCHE_SOURCE"], "tests", "daemon"))
 import cloche
 import egress
 from egress import World
-from rpc import Daemon, Failed
+from rpc import Daemon, Failed, Frames, private
 
 TIMEOUT = 150
 NAMES = {"allowed.test": ["93.184.216.34"], "other.test": ["93.184.216.35"], "inside.test": ["10.1.1.1"], "meta.test": ["169.254.169.254"]}
@@ -229,14 +229,27 @@ def test_the_remedy_of_each_kind_permits_the_act():
         "http address": ("ask('allowed.test', 80, b'GET / HTTP/1.1\\r\\nHost: 93.184.216.35\\r\\nConnection: close\\r\\n\\r\\n')", ["93.184.216.35:80"]),
         "http tunnel": ("ask('allowed.test', 80, b'CONNECT other.test:4444 HTTP/1.1\\r\\nHost: other.test:4444\\r\\n\\r\\n', timeout=1)", ["other.test:4444"]),
     }
-    with Daemon() as daemon, daemon.frames() as frames:
+    process, own = private()
+    with Daemon(tcp=True) as daemon, daemon.frames() as frames, Frames(daemon.connect_tcp(), token=daemon.token) as stranger, own:
         for i, (kind, (act, rules)) in enumerate(acts.items()):
-            box = Sandbox(frames, f"box{i}", {"allow": ["allowed.test:80", "allowed.test:443", "inside.test:80"]})
             command = "python3 - <<'END'\n" + egress.PRELUDE + f"\n{act}\nEND"
-            denied = {row["remedy"] for row in box.run(command)["denials"]}
-            assert denied == {f"cloche net box{i} " + " ".join(f"--add {rule}" for rule in rules)}, (kind, denied)
-            told = cloche.cli(*denied.pop().split()[1:], "--socket", daemon.path)
-            assert told.code == 0 and "denials" not in box.run(command), (kind, told)
+            # The command line does not reach the sandboxes of a token, nor those of a private daemon.
+            for client in (frames, *(stranger, own)[i:i + 1]):
+                box = Sandbox(client, f"box{i}", {"allow": ["allowed.test:80", "allowed.test:443", "inside.test:80"]})
+                rows = box.run(command)["denials"]
+                assert all(row["allow"] == rules for row in rows), (kind, rows)
+                [remedy] = {row["remedy"] for row in rows}
+                if client is frames:
+                    assert remedy == f"cloche net box{i} " + " ".join(f"--add {rule}" for rule in rules), (kind, remedy)
+                    told = cloche.cli(*remedy.split()[1:], "--socket", daemon.path)
+                    assert told.code == 0, (kind, told)
+                else:
+                    method, params = remedy.split(" ", 1)
+                    assert method == "sandbox.update" and json.loads(params)["sandbox"] == f"box{i}", (kind, remedy)
+                    client.call(method, **json.loads(params))
+                assert "denials" not in box.run(command), kind
+                client.call("sandbox.delete", sandbox=f"box{i}")
+    assert process.wait(30) == 0
 
 
 def test_no_remedy_is_told_where_no_rule_helps():

@@ -5,6 +5,7 @@ bytes; here output and contents are bytes with a text beside them, and names of 
 Python (os.fsencode)."""
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -57,14 +58,25 @@ class RefusedConnection:
     rule: str | None
     """The rule that denies it."""
     remedy: str | None
-    """The command that permits it."""
+    """The command that permits it, or with a daemon of the client's own or a token the method."""
     count: int
+    allow: list[str] = field(default_factory=list)
+    """The rules that permit it, for update(add_network=...)."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @classmethod
     def read(cls, raw: Raw) -> RefusedConnection:
+        allow = [str(rule) for rule in _get(raw, "allow", list, [])]
         return cls(_get(raw, "kind", str, ""), _get(raw, "host", str, None), _get(raw, "address", str, None), _get(raw, "port", int, None),
-                   _get(raw, "why", str, ""), _get(raw, "rule", str, None), _get(raw, "remedy", str, None), _get(raw, "count", int, 1), raw)
+                   _get(raw, "why", str, ""), _get(raw, "rule", str, None), _method_of(_get(raw, "remedy", str, None), allow),
+                   _get(raw, "count", int, 1), allow, raw)
+
+
+def _method_of(remedy: str | None, allow: list[str]) -> str | None:
+    """An operation as the method of Sandbox that sends it."""
+    if remedy is None or not remedy.startswith("sandbox.update "):
+        return remedy
+    return f'update(add_network={{"allow": {json.dumps(allow)}}})'
 
 
 def _denials(raw: Raw) -> list[RefusedConnection]:

@@ -11,6 +11,22 @@ process.on('unhandledRejection', (reason) => unhandled.push(reason))
 const all = async (iterable) => { const found = []; for await (const item of iterable) found.push(item); return found }
 
 describe('refused connections', real, () => {
+  test('a daemon of our own names the method', async () => {
+    const client = await Cloche.connect()
+    try {
+      const box = client.sandbox('own')
+      const command = 'curl -sS -m 5 http://93.184.216.34:81/'
+      await box.update({ network: { allow: ['example.org:443'] } })
+      const [denied] = (await box.exec({ command })).denials
+      assert.deepEqual([denied.allow, denied.remedy], [['93.184.216.34:81'], 'sandbox.update {"sandbox": "own", "addNetwork": {"allow": ["93.184.216.34:81"]}}'])
+      const { sandbox, ...change } = JSON.parse(denied.remedy.slice('sandbox.update '.length))
+      await client.sandbox(sandbox).update(change)
+      assert.equal((await box.exec({ command })).denials, undefined)
+    } finally {
+      await client.close()
+    }
+  })
+
   test('are told by the command and the code that asked for them', async () => {
     const served = await serve()
     try {

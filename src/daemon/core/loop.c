@@ -398,6 +398,8 @@ static int start_sandboxes(struct daemon *d, struct cloche_err *e)
                 .state_dir = d->state_dir,
                 .preview_host = d->options.preview_host,
                 .preview_is_tls = d->options.tls_key != NULL,
+                .reach = d->options.connect_fd >= 0 ? SANDBOXES_BY_OPERATION : SANDBOXES_BY_COMMAND,
+                .token_reach = listen_needs_token(d) ? SANDBOXES_BY_OPERATION : SANDBOXES_OUT_OF_REACH,
                 .env = env,
                 .gemrc = gemrc,
                 .network = network,

@@ -52,7 +52,7 @@ uint64_t denials_add(json_t *rows, const json_t *decision)
         return 0;
 }
 
-/* -- remedies -------------------------------------------------------------------------------------------------- */
+/* -- rules that permit ----------------------------------------------------------------------------------------- */
 
 /* The verdicts on the name and on the address of a denied act; one that is not part of it is allowed. */
 struct verdicts {
@@ -79,14 +79,9 @@ static int is_final(const struct policy_verdict *verdict)
         return !verdict->allowed && !verdict->is_curable;
 }
 
-static json_t *add_rule(json_t *command, const char *rule, unsigned port)
+static void add_rule(json_t *rules, const char *rule, unsigned port)
 {
-        const char *before = json_string_value(command);
-        json_t *longer =
-                port ? json_sprintf("%s --add %s:%u", before, rule, port) : json_sprintf("%s --add %s", before, rule);
-
-        json_decref(command);
-        return longer;
+        json_array_append_new(rules, port ? json_sprintf("%s:%u", rule, port) : json_string(rule));
 }
 
 /* A preset that the policy lacks and that has a rule for it; NULL: none. */
@@ -109,27 +104,27 @@ struct policies {
         struct policy *loaded;
 };
 
-/* NULL: only the operator of the daemon could open it. */
-static json_t *permit(const struct policies *p, json_t *command, const char *host, unsigned port)
+/* 0: only the operator of the daemon could open it. */
+static int permit(const struct policies *p, json_t *rules, const char *host, unsigned port)
 {
         char service[NETWORK_SERVICE_MAX + 1], rule[NETWORK_SERVICE_MAX + sizeof(POLICY_SERVICE)];
         const char *preset;
 
         if (network_names_service(p->names, host, port, service)) {
                 snprintf(rule, sizeof(rule), POLICY_SERVICE "%s", service);
-                return add_rule(command, rule, 0);
+                add_rule(rules, rule, 0);
+                return 1;
         }
-        if (policy_is_service(host)) {
-                json_decref(command);
-                return NULL;
-        }
+        if (policy_is_service(host))
+                return 0;
         preset = preset_for(p->names, p->given, host, port);
-        return preset ? add_rule(command, preset, 0) : add_rule(command, host, port);
+        add_rule(rules, preset ? preset : host, preset ? 0 : port);
+        return 1;
 }
 
-/* Names are of a guest's choice, and the command goes to an operator's shell: only text in the form
- * of a host's name or of an address is in it. */
-static json_t *remedy_of(const struct policies *p, const json_t *denied, const char *command)
+/* Names are of a guest's choice, and the rules go into an operator's shell: only text in the form of a host's name
+ * or of an address is in them. */
+static json_t *rules_for(const struct policies *p, const json_t *denied)
 {
         const char *kind = json_string_value(json_object_get(denied, "kind")),
                    *host = json_string_value(json_object_get(denied, "host")),
@@ -146,12 +141,12 @@ static json_t *remedy_of(const struct policies *p, const json_t *denied, const c
         if (is_final(&verdicts.name) || is_final(&verdicts.address) ||
             (verdicts.name.allowed && verdicts.address.allowed)) /* refused for another reason */
                 return NULL;
-        ret = json_string(command);
-        if (!verdicts.name.allowed)
-                ret = permit(p, ret, name, port);
-        if (ret && !verdicts.address.allowed)
-                ret = permit(p, ret, address, port);
-        return ret;
+        ret = json_array();
+        if ((verdicts.name.allowed || permit(p, ret, name, port)) &&
+            (verdicts.address.allowed || permit(p, ret, address, port)))
+                return ret;
+        json_decref(ret);
+        return NULL;
 }
 
 static int load(struct policies *p)
@@ -167,7 +162,7 @@ static int load(struct policies *p)
         return r;
 }
 
-void denials_set_remedies(json_t *rows, json_t *names, const json_t *policy, const char *command)
+void denials_set_rules(json_t *rows, json_t *names, const json_t *policy)
 {
         struct policies p = {.names = names, .given = policy};
         json_t *row;
@@ -176,10 +171,10 @@ void denials_set_remedies(json_t *rows, json_t *names, const json_t *policy, con
         if (json_array_size(rows) == 0 || load(&p) < 0)
                 return;
         json_array_foreach (rows, i, row) {
-                json_t *remedy = remedy_of(&p, row, command);
+                json_t *rules = rules_for(&p, row);
 
-                if (remedy)
-                        json_object_set_new(row, "remedy", remedy);
+                if (rules)
+                        json_object_set_new(row, "allow", rules);
         }
         policy_free(p.loaded);
 }

@@ -24,12 +24,20 @@ struct sandboxes;
 struct sandbox_request;
 struct sandbox_boxes;
 
+/* How whoever reads that a connection was refused can change the rules of that sandbox. */
+enum sandboxes_reach {
+        SANDBOXES_BY_COMMAND,   /* cloche net: the command line finds a socket of the daemon */
+        SANDBOXES_BY_OPERATION, /* sandbox.update, by a client */
+        SANDBOXES_OUT_OF_REACH, /* only the daemon's options for new sandboxes */
+};
+
 struct sandboxes_options {
         cloche_engine *engine;
         const struct sandbox_boxes *boxes; /* core/box.h; NULL: boxes of the engine's keeper */
         const char *state_dir;             /* for saved sandboxes; NULL: they end with the process */
         const char *preview_host;          /* HOST or HOST:PORT of preview URLs; NULL: none */
         int preview_is_tls;
+        enum sandboxes_reach reach, token_reach; /* token_reach: of negative principals */
         const json_t *env;      /* variables of all programs, unless the sandbox or the request has them; NULL: none */
         const char *gemrc;      /* text of the file SANDBOX_GEMRC in each sandbox; NULL: none */
         const json_t *network;  /* policy of sandboxes that are made without one (spec/sandbox.md); NULL: none */

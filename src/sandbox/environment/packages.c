@@ -19,7 +19,6 @@
 #define INSTALL_MS 600000
 #define SAID_MAX 120 /* bytes of a tool's last lines in a message, which has 248; all are in `output` */
 #define REFUSED_BYTES 200
-#define REMEDY_RULE " --add " /* engine/box/denials.h */
 #define PACKAGE_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~:/?#[]@!$&()*+,;=%<>^| "
 
 static const struct kind {
@@ -288,32 +287,35 @@ static const char *last_lines(const json_t *result)
         return line ? line + (*line == '\n') : text ? text + size - SAID_MAX / 2 : "its output is no text";
 }
 
-/* "" or the way out. remedy: the command for the sandbox of the installation, which is gone by then. */
-static void explain_refused(const struct kind *kind, const char *host, const char *remedy, char *ret, size_t size)
+/* "" or the way out, which is no command for the sandbox of the installation: that one is gone by then. */
+static void explain_refused(const struct kind *kind, const json_t *denied, char *ret, size_t size)
 {
-        const char *rule = remedy ? strstr(remedy, REMEDY_RULE) : NULL;
+        const char *host = json_string_value(json_object_get(denied, "host"));
+        const json_t *allow = json_object_get(denied, "allow");
+        const char *rule = json_string_value(json_array_get(allow, 0)),
+                   *more = json_string_value(json_array_get(allow, 1));
 
+        host = host ? host : json_string_value(json_object_get(denied, "address"));
         ret[0] = '\0';
         if (host && rule)
                 snprintf(ret, size,
-                         ", the network refused %.50s (the rule %.50s permits it, or cloched --package-index %s=URL)",
-                         host, rule + strlen(REMEDY_RULE), kind->name);
+                         ", the network refused %.50s (the rule%s %.50s%s%.50s permit%s it, or cloched --package-index "
+                         "%s=URL)",
+                         host, more ? "s" : "", rule, more ? " and " : "", more ? more : "", more ? "" : "s",
+                         kind->name);
         else if (host)
                 snprintf(ret, size, ", the network refused %.60s", host);
 }
 
 static int check_installed(struct package_job *job, const json_t *result, struct cloche_err *e)
 {
-        const json_t *denied = json_array_get(json_object_get(result, "denials"), 0);
-        const char *host = json_string_value(json_object_get(denied, "host"));
         char refused[REFUSED_BYTES];
 
         if (json_integer_value(json_object_get(result, "exitCode")) == 0)
                 return 0;
-        host = host ? host : json_string_value(json_object_get(denied, "address"));
         if (json_is_string(output_of(result)))
                 job->said = json_incref(output_of(result));
-        explain_refused(&kinds[job->kind], host, json_string_value(json_object_get(denied, "remedy")), refused,
+        explain_refused(&kinds[job->kind], json_array_get(json_object_get(result, "denials"), 0), refused,
                         sizeof(refused));
         return err_set(e, CLOCHE_E_PACKAGES, "packages.%s could not be installed%s%s: %s", kinds[job->kind].name,
                        refused,

@@ -10,6 +10,7 @@
 #include "engine/box/network.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define DECISIONS_MAX 1000
@@ -176,12 +177,61 @@ int handle_NETWORK_LOG(struct sandbox_request *request, struct cloche_err *e)
         return 0;
 }
 
+static json_t *command_of(const struct sandbox *s, const json_t *allow)
+{
+        json_t *command = json_sprintf("cloche net %s", s->name);
+        const json_t *rule;
+        size_t i;
+
+        json_array_foreach (allow, i, rule) {
+                json_t *longer = json_sprintf("%s --add %s", json_string_value(command), json_string_value(rule));
+
+                json_decref(command);
+                command = longer;
+        }
+        return command;
+}
+
+static json_t *operation_of(const struct sandbox *s, const json_t *allow)
+{
+        json_t *params = json_pack("{s:s, s:{s:O}}", "sandbox", s->name, "addNetwork", "allow", (json_t *)allow);
+        char *text = params ? json_dumps(params, 0) : NULL;
+        json_t *operation = text ? json_sprintf("sandbox.update %s", text) : NULL;
+
+        free(text);
+        json_decref(params);
+        return operation;
+}
+
+/* How a reader of its denials changes its rules. */
+static enum sandboxes_reach reach_of(const struct sandbox *s)
+{
+        return s->principal < 0 ? s->all->options.token_reach : s->all->options.reach;
+}
+
+/* The act of that reader that adds these rules. A new reference, or NULL: none reaches it. */
+static json_t *remedy_of(const struct sandbox *s, const json_t *allow)
+{
+        enum sandboxes_reach reach = reach_of(s);
+
+        return reach == SANDBOXES_BY_COMMAND     ? command_of(s, allow)
+               : reach == SANDBOXES_BY_OPERATION ? operation_of(s, allow)
+                                                 : NULL;
+}
+
 static void set_remedies(const struct sandbox *s, json_t *rows)
 {
-        char command[SANDBOX_NAME_MAX + sizeof("cloche net ")];
+        json_t *row;
+        size_t i;
 
-        snprintf(command, sizeof(command), "cloche net %s", s->name);
-        denials_set_remedies(rows, s->all->engine->network_names, s->network_policy, command);
+        denials_set_rules(rows, s->all->engine->network_names, s->network_policy);
+        json_array_foreach (rows, i, row) {
+                const json_t *allow = json_object_get(row, "allow");
+                json_t *remedy = allow ? remedy_of(s, allow) : NULL;
+
+                if (remedy)
+                        json_object_set_new(row, "remedy", remedy);
+        }
 }
 
 json_t *sandbox_denials(struct sandbox *s, uint64_t since)
@@ -218,23 +268,32 @@ static void explain_final(const struct sandbox *s, const json_t *denied, const c
 {
         const char *why = json_string_value(json_object_get(denied, "why")),
                    *rule = json_string_value(json_object_get(denied, "rule"));
+        const char *by = reach_of(s) == SANDBOXES_BY_COMMAND ? "cloche net" : "sandbox.get";
 
-        snprintf(ret, size,
-                 "the network of the sandbox %s refused %.200s: %.200s%s%.300s (cloche net %s shows its rules)",
-                 s->name, host, why ? why : "", rule ? ": deny " : "", rule ? rule : "", s->name);
+        snprintf(ret, size, "the network of the sandbox %s refused %.200s: %.200s%s%.300s (%s %s shows its rules)",
+                 s->name, host, why ? why : "", rule ? ": deny " : "", rule ? rule : "", by, s->name);
+}
+
+static void explain_remedy(const struct sandbox *s, const json_t *denied, char *ret, size_t size)
+{
+        json_t *any = json_pack("[s]", "HOST"), *allow = json_object_get(denied, "allow");
+        json_t *remedy = remedy_of(s, allow ? allow : any);
+
+        snprintf(ret, size, "; whoever runs it can allow more: %.400s%sfor new sandboxes cloched --network",
+                 remedy ? json_string_value(remedy) : "", remedy ? ", or " : "");
+        json_decref(remedy);
+        json_decref(any);
 }
 
 void sandbox_explain_network(const struct sandbox *s, char *ret, size_t size)
 {
         json_t *rows = last_denied(s);
         const json_t *denied = json_array_get(rows, 0);
-        const char *host = json_string_value(json_object_get(denied, "host")), *name = s->name,
-                   *remedy = json_string_value(json_object_get(denied, "remedy"));
+        const char *host = json_string_value(json_object_get(denied, "host")), *name = s->name;
         int is_open = json_array_size(json_object_get(s->network_policy, "allow")) > 0;
-        size_t used;
 
         host = host ? host : json_string_value(json_object_get(denied, "address"));
-        if (host && !remedy) {
+        if (host && !json_object_get(denied, "allow")) {
                 explain_final(s, denied, host, ret, size);
                 json_decref(rows);
                 return;
@@ -245,12 +304,7 @@ void sandbox_explain_network(const struct sandbox *s, char *ret, size_t size)
                 snprintf(ret, size, "the network policy of the sandbox %s does not allow %.200s", name, host);
         else
                 snprintf(ret, size, "the sandbox %s may connect only to where its network policy allows", name);
-        used = strlen(ret);
-        snprintf(ret + used, size - used,
-                 remedy ? "; whoever runs it can allow more: %.400s, or for new sandboxes cloched --network"
-                        : "; whoever runs it can allow more: cloche net %s --add HOST, or for new sandboxes cloched "
-                          "--network",
-                 remedy ? remedy : name);
+        explain_remedy(s, denied, ret + strlen(ret), size - strlen(ret));
         json_decref(rows);
 }
 

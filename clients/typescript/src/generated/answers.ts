@@ -227,7 +227,9 @@ export interface SandboxDenial {
   rule?: string
   /** How often. */
   count?: number
-  /** The command that permits it; absent if no further rule would. */
+  /** The rules that permit it, for addNetwork.allow of sandbox.update; absent if no further rule would. */
+  allow?: string[]
+  /** The act that adds them: a command, or for a client with a daemon of its own or a token sandbox.update and its parameters; absent if none reaches the sandbox. */
   remedy?: string
 }
 
