@@ -9,7 +9,7 @@ import tarfile
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from cloche import equal, need_root
+from cloche import cli, equal, need_root
 from http_client import Http
 from life import below
 from rpc import Daemon
@@ -316,6 +316,48 @@ def test_a_killed_server_is_an_error_and_the_next_start_mounts_anew():
         frames.call("sandbox.save", sandbox="s")
         frames.call("sandbox.stop", sandbox="s")
         equal(shell(frames, "ls; cat /mnt/a/f /mnt/b/f"), "kept\na/fb/f")
+
+
+def test_a_stop_with_a_lost_mount_syncs_the_others():
+    with Host() as host, host.daemon() as daemon, daemon.frames() as frames:
+        dirs = {"/mnt/a": {"path": host.at("a"), "permissions": WRITES}, "/mnt/b": {"path": host.at("b"), "permissions": WRITES}}
+        places = {"/mnt/a": "a", "/mnt/b": "b"}
+        for kill in (1, 2):
+            frames.call("sandbox.create", sandbox="s", mount={"dirs": dirs})
+            shell(frames, f"echo {kill} > /mnt/a/new{kill}; echo {kill} > /mnt/b/new{kill}")
+            for pid in servers(daemon)[:kill]:
+                os.kill(pid, signal.SIGKILL)
+            wait_for(lambda: list(states(frames).values()).count("lost") == kill)
+            lost = sorted(path for path, state in states(frames).items() if state == "lost")
+            sync = frames.call("sandbox.stop", sandbox="s", sync={})["sync"]
+            equal((sync["lost"], sync["failed"], sync["synced"]), (lost, [], [f"{path}/new{kill}" for path in dirs if path not in lost]))
+            equal([os.path.exists(host.at(f"{places[path]}/new{kill}")) for path in dirs], [path not in lost for path in dirs])
+        frames.call("exec", sandbox="s", command="echo 3 > /mnt/a/new3")
+        sync = frames.call("sandbox.stop", sandbox="s", sync={})["sync"]  # the twin: all are there again
+        equal((sync["synced"], "lost" in sync), (["/mnt/a/new3"], False))
+        frames.call("exec", sandbox="s", command="echo 4 > /mnt/a/new4")
+        os.kill(servers(daemon)[0], signal.SIGKILL)
+        wait_for(lambda: "lost" in states(frames).values())
+        lost, = (path for path, state in states(frames).items() if state == "lost")
+        told = cli("sandbox", "stop", "s", "--sync", "--socket", daemon.path)
+        equal((told.code, told.stderr.decode()), (0, f"cloche: the server of the mount {lost} had ended: what was written there is lost\n"))
+
+
+def test_a_sync_after_a_collection_that_failed():
+    """The server did not answer in time; its late answers belong to no other collection."""
+    with Host() as host, host.daemon() as daemon, daemon.frames() as frames:
+        frames.call("sandbox.create", sandbox="s", mount={"dirs": {"/mnt/a": {"path": host.at("a"), "permissions": WRITES}}})
+        shell(frames, "echo mine > /mnt/a/f; echo new > /mnt/a/new")
+        pid, = servers(daemon)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            refused = frames.refused("sandbox.stop", sandbox="s", sync={})
+            assert "goes on running" in refused.message and "/mnt/a" in refused.message, refused
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        equal(shell(frames, "cat /mnt/a/f /mnt/a/new"), "mine\nnew\n")
+        sync = frames.call("sandbox.stop", sandbox="s", sync={})["sync"]
+        equal((sorted(sync["synced"]), sync["failed"], host.read("a/f"), host.read("a/new")), (["/mnt/a/f", "/mnt/a/new"], [], "mine\n", "new\n"))
 
 
 def test_a_guest_killed_in_the_middle_of_a_call_leaves_no_trace():

@@ -166,6 +166,16 @@ static json_t *sync_of(const struct cli_request *request)
                                         : NULL;
 }
 
+static void print_lost(const json_t *stopped)
+{
+        const json_t *lost;
+        size_t i;
+
+        json_array_foreach (json_object_get(json_object_get(stopped, "sync"), "lost"), i, lost)
+                fprintf(stderr, "cloche: the server of the mount %s had ended: what was written there is lost\n",
+                        json_string_value(lost));
+}
+
 /* Try all names. */
 static int each(struct cli_request *request, const char *method, int must_exist,
                 void (*print)(const char *name, const json_t *answer))
@@ -187,6 +197,7 @@ static int each(struct cli_request *request, const char *method, int must_exist,
                                               &answer);
                 if (bad == 0 && print)
                         print(name, answer);
+                print_lost(answer);
                 json_decref(answer);
                 code = bad ? bad : code;
         }

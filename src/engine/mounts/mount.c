@@ -234,18 +234,34 @@ static int keep_contents(struct mount *mount, struct cloche_err *e)
         return 0;
 }
 
+/* Answers come in the order of the requests. A server that was stopped for a while answers those of a collection
+ * that failed before. */
+static int is_stale(struct mount *mount)
+{
+        mount->requested--;
+        if (mount->stale == 0)
+                return 0;
+        mount->stale--;
+        fd_close(&mount->channel.received_fd);
+        return 1;
+}
+
 static int on_contents(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
         struct mount *mount = data;
-        int r = check_answer(mount, m, e);
+        int r;
 
         (void)f;
+        if (is_stale(mount))
+                return 0;
+        r = check_answer(mount, m, e);
         return r < 0 || !mount->waiting ? r : keep_contents(mount, e);
 }
 
 static int request_changes(struct mount *mount, struct cloche_err *e)
 {
         mount->values_max = mount->all->contents_left;
+        mount->requested++;
         return channel_request(&mount->channel, "changes",
                                json_pack("{s:I, s:i, s:i, s:I}", "after", (json_int_t)json_array_size(mount->changes),
                                          "limit", CHANGES_PAGE, "fileBytes", (int)FILES_CONTENT_MAX, "allBytes",
@@ -318,6 +334,7 @@ static int keep_changes(struct mount *mount, const json_t *result, const struct 
         keep_list(&mount->warnings, result, "warnings");
         if (json_is_true(json_object_get(result, "more")) && json_array_size(page) > 0)
                 return request_changes(mount, e);
+        mount->requested++;
         return channel_request(&mount->channel, "contents", json_object(), -EBADF, on_contents, e);
 }
 
@@ -419,8 +436,11 @@ static int recover(struct mount *mount, struct cloche_err *e)
 static int on_changes(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
         struct mount *mount = data;
-        int r = check_answer(mount, m, e);
+        int r;
 
+        if (is_stale(mount))
+                return 0;
+        r = check_answer(mount, m, e);
         return r < 0 || !mount->waiting ? r : keep_changes(mount, m->result, f, e);
 }
 
@@ -644,6 +664,8 @@ void mounts_collect(struct mounts *mounts, uint64_t contents_max)
         for (size_t i = 0; i < mounts->options.count; i++) {
                 struct mount *mount = &mounts->rows[i];
 
+                if (mount->is_lost)
+                        continue;
                 json_decref(mount->changes); /* of a sync of a sandbox that failed */
                 json_decref(mount->values);
                 mount->changes = json_array();
@@ -655,6 +677,8 @@ void mounts_collect(struct mounts *mounts, uint64_t contents_max)
                 struct mount *mount = &mounts->rows[i];
                 struct cloche_err e = {0};
 
+                if (mount->is_lost)
+                        continue;
                 if (mount->channel.fd < 0 || mount->channel.is_ended)
                         err_set(&e, CLOCHE_E_MOUNT, "cloche-fs of the mount %.80s ended: its changes are lost",
                                 mount->option->target);
@@ -663,4 +687,26 @@ void mounts_collect(struct mounts *mounts, uint64_t contents_max)
                 if (e.code)
                         fail(mount, &e);
         }
+}
+
+size_t mounts_collect_again(struct mounts *mounts)
+{
+        size_t count = 0;
+
+        mounts->error = (struct cloche_err){0};
+        for (size_t i = 0; i < mounts->options.count; i++) {
+                struct mount *mount = &mounts->rows[i];
+
+                mount->stale = mount->requested;
+                mount->is_lost = mount->channel.fd < 0 || mount->channel.is_ended;
+                count += !mount->is_lost;
+                if (!mount->is_lost)
+                        continue;
+                json_decref(mount->changes);
+                mount->changes = NULL;
+                fd_close(&mount->contents_fd);
+        }
+        if (count > 0)
+                mounts_collect(mounts, 0);
+        return count;
 }

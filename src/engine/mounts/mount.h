@@ -37,8 +37,10 @@ struct mount {
         /* A file to seed waits until the configuration was sent. */
         int is_configuring, seed_fd;
         json_t *seed;
-        unsigned waiting; /* collecting: answers missing */
-        int is_served;    /* it has its configuration and answers the guest */
+        unsigned waiting;          /* collecting: answers missing */
+        unsigned requested, stale; /* answers under way; the first ones are of a collection that failed */
+        int is_lost;               /* its server ended before mounts_collect_again() */
+        int is_served;             /* it has its configuration and answers the guest */
 };
 
 /* Reference-counted: the run may drop an instance that is still being made. */
@@ -87,6 +89,9 @@ void mounts_detach_seed(struct mounts *mounts, const void *data);
  * then, the data is incomplete. contents_max: bytes of contents that come with the changes, and can
  * be reported without opening a file of the box. */
 void mounts_collect(struct mounts *mounts, uint64_t contents_max);
+/* The same for mounts that stay: errors of before do not count, and servers that have ended have no changes.
+ * Returns the number of the others; 0: on_collected does not follow. */
+size_t mounts_collect_again(struct mounts *mounts);
 /* Drop all callbacks and end the servers. */
 void mounts_close(struct mounts *mounts);
 

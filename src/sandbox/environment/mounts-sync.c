@@ -151,6 +151,19 @@ static int check_result(const json_t *result, struct cloche_err *e)
                        count, path ? path : "of a whole directory", message ? message : "?");
 }
 
+/* The writes in mounts whose server has ended are gone, whether the sandbox goes on or not. */
+static void add_lost(const struct sandbox *s)
+{
+        json_t *lost = json_array();
+
+        for (size_t i = 0; i < s->mounts->options.count; i++)
+                if (s->mounts->rows[i].is_lost)
+                        json_array_append_new(lost, json_string(s->mounts->rows[i].option->target));
+        if (json_array_size(lost) > 0)
+                json_object_set(s->synced, "lost", lost);
+        json_decref(lost);
+}
+
 static void on_synced(void *data, cloche_sync *sync)
 {
         struct sandbox *s = data;
@@ -161,6 +174,7 @@ static void on_synced(void *data, cloche_sync *sync)
         s->synced = r < 0 ? NULL : json_deep_copy(result);
         json_decref(result);
         keep_texts(s->synced);
+        add_lost(s);
         if (r == 0)
                 r = check_result(s->synced, &e);
         complete(s, r < 0 ? &e : NULL);
@@ -200,5 +214,6 @@ void sandbox_mounts_sync(struct sandbox *s, void (*done)(struct sandbox *s, cons
 {
         s->mounts_sync->done = done;
         s->mounts->on_collected = on_collected;
-        mounts_collect(s->mounts, 0);
+        if (mounts_collect_again(s->mounts) == 0)
+                on_collected(s);
 }

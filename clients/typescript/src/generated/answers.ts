@@ -348,6 +348,8 @@ export interface Sync {
   denied?: Denial[]
   /** Earlier syncs that were completed or undone first. */
   recovered?: unknown[]
+  /** The mounts of a sandbox whose server had ended: their changes are gone. */
+  lost?: string[]
   /** The reason why directories were left out: {name, message}. */
   error?: unknown
 }
