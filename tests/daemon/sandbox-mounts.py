@@ -112,6 +112,19 @@ def test_contexts_see_the_same():
         equal(shell(frames, "ls /mnt/a; stat -c %U /mnt/a/of-the-context"), "below\nf\ninner\nkey.pem\nof-the-context\n" + shell(frames, "stat -c %U /workspace"))
 
 
+def test_a_context_whose_mount_was_moved_away_is_refused():
+    need_root()
+    with Host() as host, host.daemon() as daemon, daemon.frames() as frames:
+        frames.call("sandbox.create", sandbox="s", mount={"dirs": {"/mnt/deep/a": host.at("a")}})
+        for there in ("true", "mkdir -p deep/a", "mkdir deep; ln -s /mnt/moved/a deep/a"):
+            shell(frames, f"cd /mnt; mv deep moved; {there}")
+            refused = frames.refused("context.create", sandbox="s", context="c", language="python")
+            assert "/mnt/deep/a" in refused.message and "renamed a directory above it" in refused.message, refused
+            shell(frames, "cd /mnt; rm -rf deep; mv moved deep")
+        frames.call("context.create", sandbox="s", context="c", language="python")  # the twin
+        equal(frames.call("context.run", sandbox="s", context="c", code="print(open('/mnt/deep/a/f').read())")["stdout"], "a/f\n")
+
+
 def test_an_archive_has_mounted_files_and_a_save_has_not():
     with Host() as host, host.daemon() as daemon, daemon.frames() as frames, Http(daemon.connect()) as http:
         frames.call("sandbox.create", sandbox="s", mount={"dirs": {"/workspace/d/m": host.at("b")}})

@@ -97,6 +97,15 @@ static int attach_all(const struct jail_plan *plan, int tree_fds[JAIL_MOUNTS_MAX
         return r < 0 ? r : read_attributes(plan);
 }
 
+/* The flag keeps the kernel from requesting attributes of the server, which its user may have stopped. */
+static int is_mount(int fd)
+{
+        struct statx found = {0};
+
+        return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, 0, &found) == 0 &&
+               (found.stx_attributes & STATX_ATTR_MOUNT_ROOT);
+}
+
 int root_take_mount(const char *target, int *ret_fd, struct cloche_err *e)
 {
         _cleanup_fd_ int place_fd = open_place(target + 1);
@@ -105,6 +114,9 @@ int root_take_mount(const char *target, int *ret_fd, struct cloche_err *e)
                 return err_os(e, CLOCHE_E_MOUNT, -place_fd,
                               "open the mount %s of the sandbox, whose programs may have renamed a directory above it",
                               target);
+        if (!is_mount(place_fd))
+                return err_set(e, CLOCHE_E_MOUNT,
+                               "%s is no mount any more: programs of the sandbox renamed a directory above it", target);
         return mount_clone(place_fd, "", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, ret_fd, e);
 }
 
