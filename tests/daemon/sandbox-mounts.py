@@ -144,7 +144,11 @@ def test_forks_of_a_context_have_a_copy_of_the_workspace_and_no_mounts():
         frames.call("context.create", sandbox="s", context="c", language="python", forkable=True)
         frames.call("context.run", sandbox="s", context="c", code="open('/workspace/own', 'w').write('own'); open('/workspace/b/of-c', 'w').write('x'); kept = 1")
         fork, = frames.call("context.fork", sandbox="s", context="c")["contexts"]
-        name = fork if isinstance(fork, str) else fork["context"]
+        name = fork["context"]
+        equal([(row["context"] == name, row["mounts"]) for row in frames.call("context.list", sandbox="s")["contexts"]], [(False, True), (True, False)])
+        equal(cli("context", "fork", "s", "c", "--socket", daemon.path).stderr.decode(), "cloche: a fork has a copy of /workspace, and none of the mounts of its sandbox\n")
+        frames.call("sandbox.create", sandbox="plain")
+        assert "mounts" not in frames.call("context.create", sandbox="plain", context="c", language="python")
         code = "import os\nprint(kept, open('/workspace/own').read(), os.path.exists('/mnt/a/f'), os.path.exists('/workspace/b/f'))"
         equal(frames.call("context.run", sandbox="s", context=name, code=code)["stdout"], "1 own False False\n")
         equal(frames.call("context.run", sandbox="s", context="c", code=code)["stdout"], "1 own True True\n")

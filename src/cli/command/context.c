@@ -65,6 +65,13 @@ static void print_context_name(const json_t *context)
         printf("%s\n", sandbox_text(context, "context"));
 }
 
+static void print_fork(const json_t *context)
+{
+        print_context_name(context);
+        if (json_is_false(json_object_get(context, "mounts")))
+                fputs("cloche: a fork has a copy of /workspace, and none of the mounts of its sandbox\n", stderr);
+}
+
 static void print_checkpoint_name(const json_t *checkpoint)
 {
         printf("%s\n", sandbox_text(checkpoint, "checkpoint"));
@@ -187,7 +194,7 @@ static int fork_context(struct cli_request *request)
                 json_object_set_new(params, "count", json_integer((json_int_t)request->sandbox.count));
         if (params && request->sandbox.forkable)
                 json_object_set_new(params, "forkable", json_true());
-        return request_rows(request, "context.fork", params, "contexts", print_context_name);
+        return request_rows(request, "context.fork", params, "contexts", print_fork);
 }
 
 static json_t *checkpoint_params(const struct cli_request *request)

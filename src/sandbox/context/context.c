@@ -661,6 +661,8 @@ json_t *context_json(const struct context *c)
                 json_object_set_new(object, "interpreter", json_string(c->interpreter));
         if (object && c->forked_from[0])
                 json_object_set_new(object, "forkedFrom", json_string(c->forked_from));
+        if (object && c->sandbox->mount)
+                json_object_set_new(object, "mounts", json_boolean(!c->is_apart));
         if (object && c->state == CONTEXT_ENDED && c->why[0])
                 json_object_set_new(object, "endedWhy", json_string(c->why));
         return object;

@@ -1185,6 +1185,8 @@ export interface Context {
   interpreter?: string
   /** The context it was forked from. */
   forkedFrom?: string
+  /** In a sandbox with mounts: its code sees them, which that of a fork does not. */
+  mounts?: boolean
   /** The reason why its interpreter ended. */
   endedWhy?: string
 }
@@ -1219,6 +1221,8 @@ export interface ContextCreated {
   interpreter?: string
   /** The context it was forked from. */
   forkedFrom?: string
+  /** In a sandbox with mounts: its code sees them, which that of a fork does not. */
+  mounts?: boolean
   /** The reason why its interpreter ended. */
   endedWhy?: string
   /** It is new. */
