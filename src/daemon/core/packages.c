@@ -23,7 +23,7 @@ static const struct kind {
         const char *trusted; /* hosts that may be without TLS */
         const char *proxies[3];
 } kinds[] = {
-#define CLOCHE_PACKAGES(kind, preset, install, index, more, trusted, proxy, tls_proxy) \
+#define CLOCHE_PACKAGES(kind, preset, program, install, index, more, trusted, proxy, tls_proxy) \
         {kind, preset, index, more, trusted, {proxy, tls_proxy}},
 #include <cloche/packages.def>
 #undef CLOCHE_PACKAGES

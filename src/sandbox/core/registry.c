@@ -92,6 +92,7 @@ static void on_tidy(uv_timer_t *timer)
         TAILQ_FOREACH (s, &all->list, link)
                 tidy(s, now_ns);
         context_notebooks_tidy(all, now_ns);
+        sandbox_layers_tidy(all, now_ns);
         sandbox_pool_tidy(all, now_ns);
         sandbox_pool_fill(all);
 }

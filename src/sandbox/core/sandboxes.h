@@ -47,8 +47,9 @@ struct sandboxes {
         json_t *gemrc;   /* text of gem's configuration; NULL: none */
         int gemrc_fd;    /* the same as a sealed memory file; -EBADF: none */
         TAILQ_HEAD(package_jobs, package_job) package_jobs;
-        int state_fd;           /* -EBADF: none */
-        int shell_fd, files_fd; /* the builtin and the file program, sealed memory files; -errno */
+        int state_fd;             /* -EBADF: none */
+        uint64_t layers_swept_ns; /* when layers of packages were last looked through; 0: not yet */
+        int shell_fd, files_fd;   /* the builtin and the file program, sealed memory files; -errno */
         TAILQ_HEAD(sandbox_list, sandbox) list;
         struct sandbox_list pool; /* running, not yet assigned to a principal */
         unsigned pool_count;

@@ -15,8 +15,9 @@
 
 #define LAYERS ".packages"
 #define LAYERS_MAX 32 /* of one principal */
-/* Later, names without a version, and the host's /usr, may mean others. */
+/* Later, names without a version may mean others. */
 #define LAYER_AGE_S (INT64_C(7) * 24 * 60 * 60)
+#define SWEEP_EVERY_NS (UINT64_C(3600) * 1000000000)
 
 static int open_layers(const struct sandboxes *all, int64_t principal, int make)
 {
@@ -30,6 +31,14 @@ static int open_layers(const struct sandboxes *all, int64_t principal, int make)
         return fd < 0 ? fd : sandbox_store_open_below(fd, LAYERS, make);
 }
 
+static int is_old(int layers_fd, const char *key)
+{
+        struct stat st;
+
+        return fstatat(layers_fd, key, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+               (int64_t)(clock_real_ms() / 1000) - st.st_mtim.tv_sec > LAYER_AGE_S;
+}
+
 int sandbox_layer_exists(const struct sandboxes *all, int64_t principal, const char *key)
 {
         _cleanup_fd_ int fd = open_layers(all, principal, 0);
@@ -37,34 +46,66 @@ int sandbox_layer_exists(const struct sandboxes *all, int64_t principal, const c
 
         if (fd < 0 || fstatat(fd, key, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
                 return 0;
-        if ((int64_t)(clock_real_ms() / 1000) - st.st_mtim.tv_sec <= LAYER_AGE_S)
+        if (!is_old(fd, key))
                 return 1;
         unlinkat(fd, key, 0);
         return 0;
 }
 
-/* Returns the number of layers. ret: the name of the oldest one. */
-static unsigned find_oldest(int layers_fd, char ret[256])
+/* Call each with the entries of a directory, but not with hidden ones. */
+static void each_entry(int dir_fd, void (*each)(void *data, int dir_fd, const char *name), void *data)
 {
-        int fd = openat(layers_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-        time_t oldest_s = 0;
-        unsigned count = 0;
 
-        if (!dir)
-                return 0;
-        for (const struct dirent *entry; (entry = readdir(dir));) {
-                struct stat st;
+        for (const struct dirent *entry; dir && (entry = readdir(dir));)
+                if (entry->d_name[0] != '.')
+                        each(data, dir_fd, entry->d_name);
+        if (dir)
+                closedir(dir);
+}
 
-                if (entry->d_name[0] == '.' || fstatat(layers_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-                        continue;
-                if (count++ > 0 && st.st_mtim.tv_sec >= oldest_s)
-                        continue;
-                oldest_s = st.st_mtim.tv_sec;
-                snprintf(ret, 256, "%s", entry->d_name);
-        }
-        closedir(dir);
-        return count;
+static void remove_old(void *data, int layers_fd, const char *key)
+{
+        (void)data;
+        if (is_old(layers_fd, key))
+                unlinkat(layers_fd, key, 0);
+}
+
+static void sweep_principal(void *data, int state_fd, const char *name)
+{
+        _cleanup_fd_ int fd = sandbox_store_open_below(state_fd, name, 0);
+        _cleanup_fd_ int layers_fd = fd < 0 ? -EBADF : sandbox_store_open_below(fd, LAYERS, 0);
+
+        if (layers_fd >= 0)
+                each_entry(layers_fd, remove_old, data);
+}
+
+void sandbox_layers_tidy(struct sandboxes *all, uint64_t now_ns)
+{
+        if (all->state_fd < 0 || (all->layers_swept_ns && now_ns - all->layers_swept_ns < SWEEP_EVERY_NS))
+                return;
+        all->layers_swept_ns = now_ns;
+        each_entry(all->state_fd, sweep_principal, NULL);
+}
+
+struct oldest {
+        char name[256];
+        time_t since_s;
+        unsigned count; /* of all */
+};
+
+static void find_oldest(void *data, int layers_fd, const char *key)
+{
+        struct oldest *oldest = data;
+        struct stat st;
+
+        if (fstatat(layers_fd, key, &st, AT_SYMLINK_NOFOLLOW) < 0)
+                return;
+        if (oldest->count++ > 0 && st.st_mtim.tv_sec >= oldest->since_s)
+                return;
+        oldest->since_s = st.st_mtim.tv_sec;
+        snprintf(oldest->name, sizeof(oldest->name), "%s", key);
 }
 
 /* Remove the oldest ones beyond the maximum. The operator's bound of saved sandboxes is one of layers, too: each may
@@ -73,10 +114,12 @@ static void make_room(const struct sandboxes *all, int layers_fd)
 {
         unsigned saved_max = all->options.saved_max,
                  most = saved_max && saved_max < LAYERS_MAX ? saved_max : LAYERS_MAX;
-        char oldest[256];
+        struct oldest oldest;
 
-        while (find_oldest(layers_fd, oldest) >= most && unlinkat(layers_fd, oldest, 0) == 0)
-                ;
+        do {
+                oldest = (struct oldest){.count = 0};
+                each_entry(layers_fd, find_oldest, &oldest);
+        } while (oldest.count >= most && unlinkat(layers_fd, oldest.name, 0) == 0);
 }
 
 int sandbox_layer_keep(const struct sandbox *s, const char *key, struct cloche_err *e)

@@ -8,9 +8,11 @@
 #include "engine/box/network-names.h"
 #include "engine/warm/artifact.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define NAME_PREFIX "packages--" /* of sandboxes that are ours, then digits */
 #define NAME_DIGITS 40
@@ -22,9 +24,9 @@
 #define PACKAGE_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~:/?#[]@!$&()*+,;=%<>^| "
 
 static const struct kind {
-        const char *name, *preset, *command;
+        const char *name, *preset, *program, *command;
 } kinds[] = {
-#define CLOCHE_PACKAGES(kind, preset, install, ...) {kind, preset, install},
+#define CLOCHE_PACKAGES(kind, preset, program, install, ...) {kind, preset, program, install},
 #include <cloche/packages.def>
 #undef CLOCHE_PACKAGES
 };
@@ -130,25 +132,6 @@ static int sort_all(const json_t *packages, json_t **ret, struct cloche_err *e)
         return r;
 }
 
-/* All that decides on the files: whose they are, the image, the packages, and from where. */
-static int make_key(const struct sandbox_request *request, const struct image *image, const json_t *packages,
-                    char ret[PACKAGES_KEY_SIZE], struct cloche_err *e)
-{
-        const struct sandboxes *all = request->all;
-        json_t *key = json_pack("{s:I, s:s, s:O*, s:O, s:O*, s:O, s:O*}", "principal", (json_int_t)request->principal,
-                                "image", image->name, "imageSettings",
-                                json_object_get(request->params, "imageSettings"), "packages", packages, "env",
-                                json_object_get(request->params, "env"), "index", all->env, "gemrc", all->gemrc);
-        char *text = key ? json_dumps(key, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
-        struct artifact_part part = {text, text ? strlen(text) : 0};
-
-        if (text)
-                artifact_key(&part, 1, ret);
-        free(text);
-        json_decref(key);
-        return text ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "find the packages");
-}
-
 /* The sandbox's own policy, and the presets of which hosts are known. */
 static json_t *network_for(const struct sandbox_request *request, const json_t *packages)
 {
@@ -169,6 +152,61 @@ static json_t *network_for(const struct sandbox_request *request, const json_t *
                 json_decref(preset);
         }
         return policy;
+}
+
+/* The same as rules of hosts: an operator may change those of a preset. A policy that is none is refused when the
+ * sandbox of the installation is made. */
+static json_t *rules_for(const struct sandbox_request *request, const json_t *packages)
+{
+        json_t *policy = network_for(request, packages), *rules = NULL;
+
+        if (network_names_expand(request->all->engine->network_names, policy, &rules, NULL) < 0)
+                return policy;
+        json_decref(policy);
+        return rules;
+}
+
+/* The interpreters as an upgrade changes them. Running each for its version would cost a box, and numbers of files
+ * are others in each start of a container. NULL: the digest of an image of the store names them. */
+static json_t *programs_of(const struct sandboxes *all, const struct image *image, const json_t *packages)
+{
+        const char *tree = all->engine->image;
+        json_t *programs = image->name[0] || (tree[0] && tree[0] != '/') ? NULL : json_object();
+
+        for (size_t i = 0; programs && i < KINDS; i++) {
+                char path[PATH_MAX];
+                struct stat st;
+
+                snprintf(path, sizeof(path), "%s%s", tree, kinds[i].program);
+                if (!json_object_get(packages, kinds[i].name) || stat(path, &st) < 0) /* then nothing is installed */
+                        continue;
+                json_object_set_new(programs, kinds[i].program,
+                                    json_pack("[I, I, I]", (json_int_t)st.st_size, (json_int_t)st.st_mtim.tv_sec,
+                                              (json_int_t)st.st_mtim.tv_nsec));
+        }
+        return programs;
+}
+
+/* All that decides on the files: whose they are, the image, the packages, and from where. Rules of a network decide
+ * what the installation fetched: with fewer of them another sandbox must not get the same. */
+static int make_key(const struct sandbox_request *request, const struct image *image, const json_t *packages,
+                    char ret[PACKAGES_KEY_SIZE], struct cloche_err *e)
+{
+        const struct sandboxes *all = request->all;
+        json_t *key = json_pack("{s:I, s:s, s:s, s:o*, s:O*, s:O, s:O*, s:O, s:O*, s:o}", "principal",
+                                (json_int_t)request->principal, "image", image->name, "tree", all->engine->image,
+                                "programs", programs_of(all, image, packages), "imageSettings",
+                                json_object_get(request->params, "imageSettings"), "packages", packages, "env",
+                                json_object_get(request->params, "env"), "index", all->env, "gemrc", all->gemrc,
+                                "network", rules_for(request, packages));
+        char *text = key ? json_dumps(key, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+        struct artifact_part part = {text, text ? strlen(text) : 0};
+
+        if (text)
+                artifact_key(&part, 1, ret);
+        free(text);
+        json_decref(key);
+        return text ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "find the packages");
 }
 
 /* -- names of sandboxes that are ours --------------------------------------------------------------------------- */
