@@ -2,6 +2,7 @@
  * the daemon's user; it passes the bytes on. */
 #include "upload.h"
 #include "operations.h"
+#include "pace.h"
 #include "program.h"
 
 #include "base/clock.h"
@@ -15,7 +16,6 @@
 
 #define HELD_BYTES (1u << 20)
 #define HELD_BYTES_MAX (1u << 30) /* one piece is as large as a request */
-#define STALL_NS (UINT64_C(120) * 1000000000)
 
 struct image_upload {
         TAILQ_ENTRY(image_upload) link;
@@ -27,7 +27,8 @@ struct image_upload {
         int fd;              /* -EBADF: the program needs no more */
         struct watch *watch; /* NULL: likewise */
         struct buf out;
-        uint64_t bytes, progress_ns;
+        uint64_t bytes;
+        struct pace pace;
         int is_whole, was_full;
 };
 
@@ -69,10 +70,10 @@ void image_uploads_sweep(struct daemon *d, uint64_t now_ns)
 
         for (u = TAILQ_FIRST(&d->image_uploads); u; u = next) {
                 next = TAILQ_NEXT(u, link);
-                if (u->is_whole || now_ns - u->progress_ns < STALL_NS)
+                if (u->is_whole || !pace_is_slow(&u->pace, now_ns))
                         continue;
-                err_set(&e, CLOCHE_E_TIMEOUT, "the import has got nothing for %llu s",
-                        (unsigned long long)(STALL_NS / 1000000000));
+                err_set(&e, CLOCHE_E_TIMEOUT, "the import has got less than %u KiB in %llu s", PACE_BYTES >> 10,
+                        (unsigned long long)(PACE_NS / 1000000000));
                 u->face->on_end(u->data, NULL, &e);
                 return; /* other uploads may have ended with it */
         }
@@ -107,7 +108,7 @@ static void on_writable(void *data, int status, int events)
 
         (void)status;
         (void)events;
-        u->progress_ns = clock_now_ns();
+        pace_renew(&u->pace, clock_now_ns());
         flush(u);
         if (u->was_full && !image_upload_is_full(u)) {
                 u->was_full = 0;
@@ -129,7 +130,7 @@ int image_upload_write(struct image_upload *u, const void *bytes, size_t size, s
 {
         uint64_t max = u->daemon->options.image_bytes_max;
 
-        u->progress_ns = clock_now_ns();
+        pace_add(&u->pace, size, clock_now_ns());
         if (size > max - u->bytes)
                 return err_set(e, CLOCHE_E_TOO_LARGE,
                                "the archive has more than %llu MiB: compress it, or start the daemon with a larger "
@@ -208,7 +209,7 @@ int image_upload_begin(struct daemon *d, int64_t principal, const json_t *params
                                    .data = data,
                                    .fd = -EBADF,
                                    .out = BUF_INIT(HELD_BYTES_MAX),
-                                   .progress_ns = clock_now_ns()};
+                                   .pace = {.since_ns = clock_now_ns()}};
         TAILQ_INSERT_TAIL(&d->image_uploads, u, link);
         r = open_source(&u->fd, &far_fd, e);
         if (r == 0)
