@@ -187,8 +187,14 @@ def test_the_remedy_of_a_denial():
         [denied] = box.run("curl -sS -m 5 http://allowed.test:81/")["denials"]
         assert denied["rule"] == "allowed.test:81" and "remedy" not in denied, denied
         for others in (["--allow", "b.test"], ["--deny", "b.test"], ["--none"], ["--log"]):
-            told = cloche.cli("net", "box", "--add", "a.test", *others, "--socket", daemon.path)
-            assert told.code == 2 and (b"--add" in told.stderr or others == ["--log"]), told
+            for option in ("--add", "--add-deny"):
+                told = cloche.cli("net", "box", option, "a.test", *others, "--socket", daemon.path)
+                assert told.code == 2 and (b"--add" in told.stderr or others == ["--log"]), told
+        # A rule that denies is added likewise, and prevails.
+        told = cloche.cli("net", "box", "--add-deny", "inside.test", "--add", "b.test", "--socket", daemon.path)
+        assert told.stdout == b"allow inside.test\nallow allowed.test\nallow 10.1.1.1:80\nallow b.test\ndeny  allowed.test:81\ndeny  inside.test\n", told
+        [denied] = box.run("curl -sS -m 5 http://inside.test/")["denials"]
+        assert denied["rule"] == "inside.test", denied
 
 
 def test_rules_that_are_added_at_once():

@@ -141,34 +141,37 @@ static int print_log(struct cli_request *request)
 static int check_net(const struct cli_request *request)
 {
         const struct sandbox_options *options = &request->sandbox;
-        int replaces = options->allow || options->deny;
+        int replaces = options->allow || options->deny, adds = options->add || options->add_deny;
 
-        if (options->none && (replaces || options->add))
-                return cli_bad("--none and --allow, --add or --deny exclude each other");
-        if (options->add && replaces)
-                return cli_bad("--add keeps the previous rules, --allow and --deny replace them: use two commands");
-        if (options->log && (replaces || options->add || options->none))
+        if (options->none && (replaces || adds))
+                return cli_bad("--none and --allow, --deny, --add or --add-deny exclude each other");
+        if (adds && replaces)
+                return cli_bad("--add and --add-deny keep the previous rules, --allow and --deny replace them: use two "
+                               "commands");
+        if (options->log && (replaces || adds || options->none))
                 return cli_bad("--log excludes options that change rules: use two commands");
         return sandbox_check_network(request);
 }
 
 static int net(struct cli_request *request)
 {
-        json_t *policy, *params, *sandbox = NULL;
-        const json_t *add = request->sandbox.add;
-        int code = check_net(request);
+        json_t *policy, *add, *params, *sandbox = NULL;
+        int code = check_net(request), changes;
 
         if (code)
                 return code;
         if (request->sandbox.log)
                 return print_log(request);
         policy = sandbox_network(request);
+        add = json_pack("{s:O*, s:O*}", "allow", request->sandbox.add, "deny", request->sandbox.add_deny);
         params = sandbox_params(request);
         if (policy)
                 json_object_set_new(params, "network", policy);
-        if (add)
-                json_object_set_new(params, "addNetwork", json_pack("{s:O}", "allow", add));
-        code = sandbox_request_once(request, policy || add ? "sandbox.update" : "sandbox.get", params, &sandbox);
+        changes = policy || json_object_size(add) > 0;
+        if (json_object_size(add) > 0)
+                json_object_set(params, "addNetwork", add);
+        json_decref(add);
+        code = sandbox_request_once(request, changes ? "sandbox.update" : "sandbox.get", params, &sandbox);
         if (code == 0)
                 print_policy(sandbox, request->json);
         json_decref(sandbox);

@@ -25,6 +25,11 @@ int options_set_add(struct cli_request *r, const char *v)
         return add_text(&r->sandbox.add, "--add", v);
 }
 
+int options_set_add_deny(struct cli_request *r, const char *v)
+{
+        return add_text(&r->sandbox.add_deny, "--add-deny", v);
+}
+
 int options_set_deny(struct cli_request *r, const char *v)
 {
         return add_text(&r->sandbox.deny, "--deny", v);

@@ -22,6 +22,7 @@ void sandbox_options_done(struct sandbox_options *words)
 {
         json_decref(words->allow);
         json_decref(words->add);
+        json_decref(words->add_deny);
         json_decref(words->deny);
         json_decref(words->labels);
         json_decref(words->packages);
