@@ -1,5 +1,7 @@
 """The code's view of a denial: an error, an appearance, or a change that stays in the box. The host never changes."""
 import json
+import re
+import shlex
 from cloche import equal
 from mounts import at, bash, call, make, rules, state, tree
 
@@ -55,6 +57,39 @@ def test_virtual_changes_alone_are_not_kept():
     equal((finished.code, finished.stderr), (0, b""))
     finished = bash("echo x > /data/new; rm /data/a; echo y > /data/b", on_denied="virtual", sync="manual", rule="b=modify")
     assert finished.stderr.startswith(b"cloche: 1 change kept: "), finished
+
+
+ODD = "a*[1]{b,c}(d)!+@|?\\e=f"
+
+
+def test_the_rule_of_each_denial_permits_the_act():
+    for operation, act in (("read", "get({!r})"), ("list", "os.listdir({!r})"), ("create", "put({!r} + '-new', 'x')"), ("modify", "put({!r}, 'x')"), ("delete", "os.unlink({!r})")):
+        name = "directory" if operation == "list" else ODD
+        make({ODD: "x", "directory/f": "x", "a1": "x"})
+        body = f"try: return {act.format('/data/' + name)} or 'ok'\nexcept OSError as e: return e.errno"
+        permissions = {"default": {"read": True, "list": True, operation: False}}
+        denied = call(body, at(rules=rules(permissions)))
+        [denial] = denied.files["denied"]
+        equal((denied.value, denial["operation"], denial["allow"][0]["allow"]), (13, operation, [operation]))
+        permitted = call(body, at(rules=rules({**permissions, "rules": denial["allow"]})))
+        assert permitted.value != 13 and not permitted.files["denied"], (operation, permitted)
+        # The rule is for that path alone; one that a rule refuses has none.
+        other = call("return attempt(put, '/data/a1', 'x')", at(rules=rules({**permissions, "rules": denial["allow"]})))
+        equal((other.value, [d["path"] for d in other.files["denied"]]), ("EACCES", ["/data/a1"]))
+        make({ODD: "x"})
+        refused = call(body, at(rules=rules({**permissions, "rules": [{**denial["allow"][0], "allow": [], "deny": [operation]}]})))
+        equal([("allow" in d, refused.value) for d in refused.files["denied"]], [(False, 13)])
+
+
+def test_the_command_line_names_the_option():
+    make({ODD: "x", "it's": "x"})
+    code = f"echo y > '/data/{ODD}'; echo y > \"/data/it's\""
+    told = bash(code, denials=True, sync="manual").stderr.decode()
+    [option] = re.findall("; (--rule '.*') permits it\n", told)
+    assert told.count("denied modify") == 2, told
+    [rule] = shlex.split(option)[1:]
+    told = bash(code, denials=True, sync="manual", rule=rule).stderr.decode()
+    assert told.count("denied modify") == 1 and "denied modify /data/it's" in told, told
 
 
 def test_one_directory_may_differ():

@@ -132,6 +132,25 @@ int outcome_sync_failed(const json_t *sync)
 
 /* -- denials ---------------------------------------------------------------------------------------------------- */
 
+/* The path is of the guest's choice, and the option goes to a shell. print_name() shows some characters beyond ASCII in
+ * another form. */
+static int is_quotable(const char *pattern)
+{
+        for (const char *c = pattern; *c; c++)
+                if (*c == '\'' || *c < ' ' || *c > '~')
+                        return 0;
+        return 1;
+}
+
+static void print_permitting(FILE *out, const json_t *rule)
+{
+        const char *pattern = json_string_value(json_object_get(rule, "pattern"));
+
+        if (pattern && is_quotable(pattern))
+                fprintf(out, "; --rule '%s=%s' permits it", pattern,
+                        json_string_value(json_array_get(json_object_get(rule, "allow"), 0)));
+}
+
 static void print_denial(FILE *out, const json_t *denial)
 {
         const json_t *rule = json_object_get(denial, "rule");
@@ -147,6 +166,7 @@ static void print_denial(FILE *out, const json_t *denial)
         }
         if (count > 1)
                 fprintf(out, " (%lld times)", (long long)count);
+        print_permitting(out, json_array_get(json_object_get(denial, "allow"), 0));
         fputc('\n', out);
 }
 

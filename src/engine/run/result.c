@@ -4,6 +4,7 @@
 #include "base/utf8.h"
 #include "engine/box/limits.h"
 #include "engine/loop/engine.h"
+#include "helpers/fs/rules/glob.h"
 #include "wire/base64.h"
 #include "wire/json.h"
 #include "wire/value.h"
@@ -343,15 +344,45 @@ static void add_output(json_t *root, const char *name, const char *base64_name, 
                 json_object_set_new(root, base64_name, json_stringn(encoded.data, encoded.size));
 }
 
+/* A glob that matches this path alone. NULL: the path is too long for one. */
+static json_t *pattern_of(const char *path)
+{
+        char pattern[GLOB_BYTES_MAX];
+        size_t size = 0;
+
+        for (const char *c = path; *c; c++) {
+                if (size + 3 > sizeof(pattern))
+                        return NULL;
+                if (strchr("\\*?[]{}()!@+|,", *c))
+                        pattern[size++] = '\\';
+                pattern[size++] = *c;
+        }
+        return json_stringn(pattern, size);
+}
+
+/* The rule that permits what no rule decided on, so that the default refused it. NULL: a rule refused it, or no rule
+ * can name the path. */
+static json_t *permitting_rule(const json_t *denial)
+{
+        const json_t *path = json_object_get(denial, "path"), *action = json_object_get(denial, "operation");
+
+        if (json_string_length(json_object_get(denial, "rule")) > 0 || json_string_length(path) == 0)
+                return NULL;
+        return json_pack("{s:o, s:[O]}", "pattern", pattern_of(json_string_value(path)), "allow", action);
+}
+
 /* Convert a path below a mount, text or tagged bytes, to the box's path. */
 json_t *result_denial(const struct changeset_row *row, const json_t *denial)
 {
-        json_t *described = json_copy((json_t *)denial), *named = changeset_describe_one(row, denial);
+        json_t *described = json_copy((json_t *)denial), *named = changeset_describe_one(row, denial),
+               *rule = permitting_rule(denial);
 
         json_object_set(described, "path", json_object_get(named, "path"));
         json_decref(named);
         if (json_string_length(json_object_get(described, "rule")) == 0) /* the default applied, not a rule */
                 json_object_del(described, "rule");
+        if (rule)
+                json_object_set_new(described, "allow", json_pack("[o]", rule));
         return described;
 }
 

@@ -125,6 +125,8 @@ export interface Denial {
   operation: string
   /** The pattern of the rule; absent: the default. */
   rule?: string
+  /** The rules that permit it, for permissions.rules; absent if a rule refused it. */
+  allow?: unknown[]
   /** How often. */
   count?: number
   /** Time of the first one, in milliseconds since 1970. */
