@@ -14,9 +14,8 @@ describe('refused connections', real, () => {
   test('a daemon of our own names the method', async () => {
     const client = await Cloche.connect()
     try {
-      const box = client.sandbox('own')
+      const { sandbox: box } = await client.sandboxes.create({ name: 'own', network: { allow: ['example.org:443'] } })
       const command = 'curl -sS -m 5 http://93.184.216.34:81/'
-      await box.update({ network: { allow: ['example.org:443'] } })
       const [denied] = (await box.exec({ command })).denials
       assert.deepEqual([denied.allow, denied.remedy], [['93.184.216.34:81'], 'sandbox.update {"sandbox": "own", "addNetwork": {"allow": ["93.184.216.34:81"]}}'])
       const { sandbox, ...change } = JSON.parse(denied.remedy.slice('sandbox.update '.length))
