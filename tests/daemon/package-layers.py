@@ -11,6 +11,7 @@ import cloche
 import egress
 from egress import HOST, World
 from image_trees import make_image
+from http_client import Http
 from package_files import Index
 from rpc import Daemon, Failed, Frames
 
@@ -35,6 +36,11 @@ def names(frames):
 
 
 def layers(daemon):
+    return [name for name in kept(daemon) if not name.startswith(".")]
+
+
+def kept(daemon):
+    """With a description of each."""
     return [name for place, _, files in os.walk(daemon.directory + "/state") if place.endswith("/.packages") for name in files]
 
 
@@ -224,13 +230,39 @@ def test_a_layer_goes_after_its_week():
             frames.call("sandbox.create", sandbox=f"s{number}", packages=PIP, env={"NUMBER": number})
         assert daemon.stop() == 0
         place, = (place for place, _, files in os.walk(daemon.directory + "/state") if place.endswith("/.packages"))
-        old, young = sorted(os.listdir(place))
+        old, young = sorted(layers(daemon))
         week = 7 * 86400
         for name, age in ((old, week + 3600), (young, week - 3600)):
             os.utime(os.path.join(place, name), (time.time() - age,) * 2)
         with Daemon("--state-dir", daemon.directory + "/state", *options) as again, again.frames() as later:
-            cloche.wait_for(lambda: os.listdir(place) == [young], "nobody asked for it")
+            cloche.wait_for(lambda: sorted(os.listdir(place)) == ["." + young, young], "nobody asked for it")
             assert [run(later, name, SHOW)["stdout"] for name in ("s1", "s2")] == ["1\n"] * 2, "sandboxes keep theirs"
+
+
+def test_their_owner_lists_and_removes_them():
+    index, options = start()
+    with Daemon(*options, tcp=True) as daemon, daemon.frames() as frames, Http(daemon.connect()) as http, Frames(daemon.connect_tcp(), token=daemon.token) as stranger:
+        assert frames.call("packages.list") == {"layers": []}
+        for name in ("a", "b"):
+            frames.call("sandbox.create", sandbox=name, packages=PIP, env={"NAME": name})
+        first, second = frames.call("packages.list")["layers"]
+        assert first["packages"] == PIP and "image" not in first and first["bytes"] > 1000 and first["createdAt"] <= second["createdAt"] < first["expiresAt"], first
+        assert sorted(kept(daemon)) == sorted(name for row in (first, second) for name in (row["layer"], "." + row["layer"]))
+        # Another caller does not see them, and nobody the rest of the state directory.
+        assert stranger.call("packages.list") == {"layers": []}
+        for client, layer in ((stranger, first["layer"]), (frames, "0" * 64), (frames, "../a/files"), (frames, "." + first["layer"]), (frames, "")):
+            assert client.refused("packages.delete", layer=layer).name == "not_found", layer
+        assert frames.call("packages.list")["layers"] == [first, second]
+        assert http.request("DELETE", "/v1/packages/" + first["layer"]) == (200, {})
+        assert http.get("/v1/packages")[1] == {"layers": [second]} and sorted(kept(daemon)) == sorted([second["layer"], "." + second["layer"]])
+        assert run(frames, "a", SHOW)["stdout"] == "1\n", "it keeps its files"
+        frames.call("sandbox.create", sandbox="c", packages=PIP, env={"NAME": "a"})  # installed anew
+        assert index.paths.count("/pip/hellopy/hellopy-1-py3-none-any.whl") == 3
+        told = cloche.cli("packages", "ls", "--socket", daemon.path).stdout.decode().splitlines()
+        assert len(told) == 2 and all(line.endswith("  pip:hellopy") and " MiB  until 20" in line for line in told), told
+        told = cloche.cli("packages", "rm", second["layer"], "none", "--socket", daemon.path)
+        assert told.code == 2 and 'there are no packages "none" (cloche packages ls lists them)' in told.stderr.decode(), told
+        assert len(frames.call("packages.list")["layers"]) == 1
 
 
 def test_beside_a_mount():

@@ -20,7 +20,8 @@ from ._results import (Change, Changes, Collected, Console, Denial, Guard, Guest
                        SyncPlan, SyncReport)
 from ._run import Run
 from ._sandbox import Context, Process, Sandbox, Session, Stream
-from ._sandbox_results import (Archived, Checkout, Completed, ExposedPort, FileChange, FileContent, FileEntry, FileList, FileMatch, Found, Logs,
+from ._sandbox_results import (Archived, Checkout, Completed, ExposedPort, FileChange, FileContent, FileEntry, FileList, FileMatch, Found,
+                               KeptPackages, Logs,
                                Network, NetworkDecision, OpenPort, OutputPage, Ports, ProcessInfo, RefusedConnection, Replaced, SandboxEvent, SandboxInfo, SandboxMount,
                                SessionInfo, Waited)
 from ._subprocess import AsyncSubprocessSandbox, SubprocessResult, SubprocessSandbox, Tool
@@ -35,7 +36,7 @@ __all__ = [
     "Cloche", "Collected", "Completed", "Completions", "ConnectionLostError", "Console", "Context", "ContextInfo", "DaemonNotFoundError",
     "Denial", "Directory", "Display", "ExposedPort", "Expression", "File", "FileChange", "FileContent", "FileEntry", "FileList",
     "FileMatch", "Found", "Function", "Guard", "GuardWarning", "GuestError", "ImageCheck",
-    "ImageImport", "ImageInfo", "Language", "Limits", "Loading", "Logs", "Meta", "Mount", "Network",
+    "ImageImport", "ImageInfo", "KeptPackages", "Language", "Limits", "Loading", "Logs", "Meta", "Mount", "Network",
     "NetworkDecision", "OpenPort", "Output", "OutputPage", "Permissions", "Ports", "Prefix", "PrefixInfo", "Process", "ProcessInfo",
     "Question", "RefusedConnection", "Replaced", "Result", "Rule", "Run", "RunFailedError", "RunTimeoutError", "Sandbox", "SandboxEvent", "SandboxInfo", "SandboxMount",
     "Session", "SessionInfo", "Shim", "Skip", "Source", "Stream", "SubprocessResult", "SubprocessSandbox", "Symlink", "Sync", "SyncOutcome",

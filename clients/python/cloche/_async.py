@@ -220,6 +220,8 @@ class AsyncCloche:
     languages = _awaits(_requests.languages)
     guards = _awaits(_requests.guards)
     stats = _awaits(_requests.stats)
+    packages = _awaits(_sandbox_requests.packages)
+    delete_packages = _awaits(_sandbox_requests.delete_packages)
     images = _awaits(_images.images)
     image = _awaits(_images.image)
     import_image = _goes(_images.import_image)

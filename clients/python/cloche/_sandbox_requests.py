@@ -14,7 +14,7 @@ from ._mount import Mount, Sync, mount_tree
 from ._requests import Handlers, Maybe, Request, Rules, _texts, check_timeout, limits_tree, network_tree
 from ._results import Raw, _get, read_object, read_rows
 from ._rpc import Message
-from ._sandbox_results import (Archived, Checkout, Completed, ExposedPort, FileChange, FileContent, FileEntry, FileList, Found, Logs, Network,
+from ._sandbox_results import (Archived, Checkout, Completed, ExposedPort, FileChange, FileContent, FileEntry, FileList, Found, KeptPackages, Logs, Network,
                                NetworkDecision, OutputPage, Ports, ProcessInfo, Replaced, SandboxEvent, SandboxInfo, SessionInfo, Waited)
 from ._values import Encoder
 from .errors import InvalidArgumentError, ProtocolError
@@ -180,6 +180,16 @@ def sandbox(name: str | None = None, *, limits: Limits | Mapping[str, int] | Non
 def sandboxes() -> Request[list[SandboxInfo]]:
     """List the caller's sandboxes."""
     return Request("sandbox.list", {}, _rows("sandboxes", SandboxInfo.read))
+
+
+def packages() -> Request[list[KeptPackages]]:
+    """List the packages that are kept for the caller's new sandboxes, the oldest first."""
+    return Request("packages.list", {}, _rows("layers", KeptPackages.read))
+
+
+def delete_packages(layer: str) -> Request[None]:
+    """Remove kept packages. Sandboxes that began with them have them still."""
+    return Request("packages.delete", {"layer": layer}, lambda message: None)
 
 
 def sandbox_info(at: Place) -> Request[SandboxInfo]:

@@ -84,6 +84,27 @@ def _denials(raw: Raw) -> list[RefusedConnection]:
 
 
 @dataclass(frozen=True)
+class KeptPackages:
+    """Packages that sandboxes begin with, installed once."""
+
+    layer: str
+    """Their id, for delete_packages()."""
+    packages: dict[str, list[str]]
+    """As in sandbox(packages=...)."""
+    image: str | None
+    """The image for which they are; None: the daemon's own."""
+    bytes: int
+    created_at: str
+    expires_at: str
+    raw: Raw = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, raw: Raw) -> KeptPackages:
+        return cls(_get(raw, "layer", str, ""), _get(raw, "packages", dict, {}), _get(raw, "image", str, None), _get(raw, "bytes", int, 0),
+                   _get(raw, "createdAt", str, ""), _get(raw, "expiresAt", str, ""), raw)
+
+
+@dataclass(frozen=True)
 class Network:
     """The permitted connections of a sandbox. A rule is HOST, HOST:PORT or HOST:FIRST-LAST; HOST a
     name, *.name, *, an IPv4 address or CIDR."""

@@ -190,6 +190,8 @@ class Cloche:
     languages = _waits(_requests.languages)
     guards = _waits(_requests.guards)
     stats = _waits(_requests.stats)
+    packages = _waits(_sandbox_requests.packages)
+    delete_packages = _waits(_sandbox_requests.delete_packages)
     images = _waits(_images.images)
     image = _waits(_images.image)
     import_image = _goes(_images.import_image)

@@ -239,6 +239,16 @@ class Sandboxes(DaemonCase):
         self.assertEqual(box.resume().resumed, "files")
         box.delete()
 
+    def test_kept_packages(self):
+        """A daemon without a state directory keeps none; tests/daemon/package-layers.py has those that are."""
+        self.assertEqual(self.client.packages(), [])
+        with self.assertRaises(cloche.NotFoundError):
+            self.client.delete_packages("0" * 64)
+        row = {"layer": "1f", "packages": {"pip": ["a"]}, "bytes": 3, "createdAt": "2026-01-01T00:00:00.000Z", "expiresAt": "2026-01-08T00:00:00.000Z"}
+        kept = cloche.KeptPackages.read(row)
+        self.assertEqual((kept.layer, kept.packages, kept.image, kept.bytes, kept.created_at, kept.expires_at, kept.raw),
+                         ("1f", {"pip": ["a"]}, None, 3, row["createdAt"], row["expiresAt"], row))
+
     def test_a_made_up_one_goes(self):
         with self.client.sandbox() as box:
             self.assertIn(box.name, [row.name for row in self.client.sandboxes()])

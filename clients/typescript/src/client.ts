@@ -1,6 +1,7 @@
 import { GuardMissingError, InternalError, InvalidArgumentError, ProtocolError, StateError } from './generated/errors.js'
 import type { Method } from './generated/sandbox.js'
 import { Images } from './images.js'
+import { Packages } from './packages.js'
 import { Asking, type Line, type OperationOptions } from './internal/asking.js'
 import { Connection, type Outgoing, type Peer, type Received, type Waiting } from './internal/connection.js'
 import { readBody, UnreadBody } from './internal/classes.js'
@@ -142,6 +143,9 @@ export class Cloche implements AsyncDisposable {
 
   /** The image store of the daemon. */
   readonly images = new Images(async (method, params, options) => await this.plain(method, params, options))
+
+  /** Packages that are kept for new sandboxes. */
+  readonly packages = new Packages(async (method, params, options) => await this.plain(method, params, options))
 
   private constructor (parts: {
     server: Cloche['server'], connection: Connection, link: Link, listeners: Map<number, Listener>, hearers: Hearers

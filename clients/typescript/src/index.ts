@@ -11,6 +11,7 @@ export { exitCodes, type Status } from './generated/statuses.js'
 export * from './internal/error.js'
 export { constant, expression, type Declaration, type HostFunction, shim } from './internal/host.js'
 export { Images, type ImageSettings, type ImageSource, type ImportOptions, type PruneOptions, type WarmOptions } from './images.js'
+export { Packages } from './packages.js'
 export type {
   Image, ImageChange, ImageDeleted, ImageImported, ImagesPruned, ImageVerified
 } from './generated/answers.js'

@@ -55,6 +55,11 @@ describe('sandboxes of a client', real, () => {
     await assert.rejects(client.sandboxes.create({ mount }), /without --mount-root/)
   })
 
+  test('kept packages', async () => {
+    assert.deepEqual(await client.packages.list(), [])
+    await assert.rejects(client.packages.delete('0'.repeat(64)), { code: 'not_found', message: /packages\.list lists them/ })
+  })
+
   test('made, found, listed, changed, deleted', async () => {
     const { sandbox, created, info } = await client.sandboxes.create({ name: 'life', labels: { a: 'b' }, idleMs: 60_000 })
     assert.deepEqual([sandbox.name, created, info.state, info.labels, info.idleMs], ['life', true, 'running', { a: 'b' }, 60_000])

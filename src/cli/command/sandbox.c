@@ -176,8 +176,8 @@ static void print_lost(const json_t *stopped)
                         json_string_value(lost));
 }
 
-/* Try all names. */
-static int each(struct cli_request *request, const char *method, int must_exist,
+/* Try all names. key: the parameter that has one. print: of each answer; NULL: none. */
+static int each(struct cli_request *request, const char *method, const char *key, int must_exist,
                 void (*print)(const char *name, const json_t *answer))
 {
         struct daemon_client client;
@@ -192,7 +192,7 @@ static int each(struct cli_request *request, const char *method, int must_exist,
 
                 if (bad == 0)
                         bad = sandbox_request(&client, method,
-                                              json_pack("{s:s, s:o*, s:o*}", "sandbox", name, "sync", sync_of(request),
+                                              json_pack("{s:s, s:o*, s:o*}", key, name, "sync", sync_of(request),
                                                         "save", request->sandbox.is_unsaved ? json_false() : NULL),
                                               &answer);
                 if (bad == 0 && print)
@@ -210,17 +210,17 @@ static int stop(struct cli_request *request)
         if (!request->sandbox.is_sync && (request->on_error || request->conflict || request->links))
                 return cli_bad("--on-error, --conflict and --links say how changes are written to the host, which "
                                "needs --sync");
-        return each(request, "sandbox.stop", 0, NULL);
+        return each(request, "sandbox.stop", "sandbox", 0, NULL);
 }
 
 static int save(struct cli_request *request)
 {
-        return each(request, "sandbox.save", 0, NULL);
+        return each(request, "sandbox.save", "sandbox", 0, NULL);
 }
 
 static int pause_each(struct cli_request *request)
 {
-        return each(request, "sandbox.pause", 0, NULL);
+        return each(request, "sandbox.pause", "sandbox", 0, NULL);
 }
 
 static void print_resumed(const char *name, const json_t *answer)
@@ -230,12 +230,49 @@ static void print_resumed(const char *name, const json_t *answer)
 
 static int resume(struct cli_request *request)
 {
-        return each(request, "sandbox.resume", 0, print_resumed);
+        return each(request, "sandbox.resume", "sandbox", 0, print_resumed);
 }
 
 static int drop(struct cli_request *request)
 {
-        return each(request, "sandbox.delete", !request->force, NULL);
+        return each(request, "sandbox.delete", "sandbox", !request->force, NULL);
+}
+
+/* -- kept packages --------------------------------------------------------------------------------------------- */
+
+static void print_layer(const json_t *of)
+{
+        const char *kind;
+        json_t *list;
+        const json_t *package;
+        size_t i;
+
+        printf("%s %8.1f MiB  until %s ", sandbox_text(of, "layer"),
+               (double)json_integer_value(json_object_get(of, "bytes")) / (1 << 20), sandbox_text(of, "expiresAt"));
+        json_object_foreach (json_object_get(of, "packages"), kind, list)
+                json_array_foreach (list, i, package) {
+                        printf(" %s:", kind);
+                        print_name(stdout, json_string_value(package));
+                }
+        if (*sandbox_text(of, "image"))
+                printf(" (%s)", sandbox_text(of, "image"));
+        putchar('\n');
+}
+
+static int list_packages(struct cli_request *request)
+{
+        json_t *answer = NULL;
+        int code = sandbox_request_once(request, "packages.list", json_object(), &answer);
+
+        if (code == 0)
+                print_rows(json_object_get(answer, "layers"), request->json, print_layer);
+        json_decref(answer);
+        return code;
+}
+
+static int drop_packages(struct cli_request *request)
+{
+        return each(request, "packages.delete", "layer", 0, NULL);
 }
 
 const struct cli_handler command_sandbox_create = {.run = create, .positional_max = 1};
@@ -274,6 +311,13 @@ const struct cli_handler command_sandbox_pause = {
 const struct cli_handler command_sandbox_resume = {
         .run = resume,
         .expected = "sandboxes",
+        .positional_min = 1,
+        .positional_max = CLI_WORDS_MAX,
+};
+const struct cli_handler command_packages_ls = {.run = list_packages};
+const struct cli_handler command_packages_rm = {
+        .run = drop_packages,
+        .expected = "ids of packages",
         .positional_min = 1,
         .positional_max = CLI_WORDS_MAX,
 };

@@ -99,6 +99,7 @@ static const char *way_out(const char *message, char ret[MEMBERS_TEXT_BYTES])
                 const char *operation, *command;
         } ends[] = {
                 {" (sandbox.list lists them)", " (cloche sandbox ls lists them)"},
+                {" (packages.list lists them)", " (cloche packages ls lists them)"},
                 {" (process.list lists them)", " (cloche ps SANDBOX lists them)"},
                 {" (context.list lists them)", " (cloche context list SANDBOX lists them)"},
                 {" (context.checkpoints lists them)", " (cloche context checkpoints SANDBOX CONTEXT lists them)"},

@@ -9,6 +9,7 @@
 #include "daemon/run/run.h"
 
 #include "base/err.h"
+#include "sandbox/core/sandbox.h"
 #include "user/guards.h"
 #include "user/notice.h"
 
@@ -92,6 +93,22 @@ static int stats(const struct client_request *request, json_t **ret, struct cloc
         return not_packed(*ret, e);
 }
 
+static int packages_list(const struct client_request *request, json_t **ret, struct cloche_err *e)
+{
+        *ret = json_pack("{s:o}", "layers",
+                         sandboxes_layers(request->client->daemon->sandboxes, request->client->principal));
+        return not_packed(*ret, e);
+}
+
+static int packages_delete(const struct client_request *request, json_t **ret, struct cloche_err *e)
+{
+        int r = sandboxes_layer_delete(request->client->daemon->sandboxes, request->client->principal,
+                                       json_string_value(json_object_get(request->params, "layer")), e);
+
+        *ret = r < 0 ? NULL : json_object();
+        return r < 0 ? r : not_packed(*ret, e);
+}
+
 /* NULL: not available over frames. */
 static int (*const handlers[OPERATION_COUNT])(const struct client_request *request, json_t **ret,
                                               struct cloche_err *e) = {
@@ -117,6 +134,8 @@ static int (*const handlers[OPERATION_COUNT])(const struct client_request *reque
         [OPERATION_IMAGE_VERIFY] = image_operate,
         [OPERATION_IMAGE_PRUNE] = image_operate,
         [OPERATION_IMAGE_WARM] = image_warm,
+        [OPERATION_PACKAGES_LIST] = packages_list,
+        [OPERATION_PACKAGES_DELETE] = packages_delete,
 };
 
 int operation_permit(const struct client_request *request, struct cloche_err *e)

@@ -122,6 +122,12 @@ CLOCHE_MUST_CHECK int sandboxes_dial(struct sandboxes *all, int64_t principal, c
  * 0: there is no such sandbox. */
 int sandboxes_explain_network(const struct sandboxes *all, int64_t principal, const char *name, char *ret, size_t size);
 
+/* environment/layer.c: the packages that are kept for new sandboxes of a principal: Layer[] of spec/answers.def. */
+json_t *sandboxes_layers(const struct sandboxes *all, int64_t principal);
+/* -CLOCHE_E_NOT_FOUND. */
+CLOCHE_MUST_CHECK int sandboxes_layer_delete(const struct sandboxes *all, int64_t principal, const char *layer,
+                                             struct cloche_err *e);
+
 /* For metrics. */
 struct sandboxes_count {
         unsigned sandboxes, running, sessions, processes, requests;

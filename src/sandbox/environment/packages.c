@@ -365,8 +365,15 @@ static int keep(const struct package_job *job, struct cloche_err *e)
 {
         const struct sandbox *s = sandbox_find(job->all, job->principal, job->name);
 
-        return s ? sandbox_layer_keep(s, job->key, e)
-                 : err_set(e, CLOCHE_E_SANDBOX_ENDED, "the sandbox in which packages were installed was deleted");
+        json_t *about;
+        int r;
+
+        if (!s)
+                return err_set(e, CLOCHE_E_SANDBOX_ENDED, "the sandbox in which packages were installed was deleted");
+        about = json_pack("{s:O, s:O*}", "packages", job->packages, "image", json_object_get(job->create, "image"));
+        r = sandbox_layer_keep(s, job->key, about, e);
+        json_decref(about);
+        return r;
 }
 
 /* Go to the next list, or to the next step. */

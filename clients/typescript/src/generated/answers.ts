@@ -1523,6 +1523,28 @@ export interface Images {
   images: Image[]
 }
 
+/** Packages that were installed once. */
+export interface Layer {
+  /** Their id. */
+  layer: string
+  /** The lists by kind, as sandbox.create has them. */
+  packages: unknown
+  /** The image for which they are; absent: the daemon's own. */
+  image?: string
+  /** Size of the archive. */
+  bytes: number
+  /** When they were installed. */
+  createdAt: string
+  /** From then on they are installed anew. */
+  expiresAt: string
+}
+
+/** Kept packages. */
+export interface Layers {
+  /** All of the caller, the oldest first. */
+  layers: Layer[]
+}
+
 /** An archive that is on its way. */
 export interface ImageUpload {
   /** Its name, for the next piece. It ends with its connection, and after two minutes without a piece. */
