@@ -59,6 +59,22 @@ def talk(*pieces, host="db.host.internal", port):
     return f"python3 - <<'END-OF-IT'\n{egress.PRELUDE}\nprint(talk({host!r}, {port}, *{[piece.encode() for piece in pieces]!r}))\nEND-OF-IT"
 
 
+def test_a_run_of_the_command_line():
+    opened, closed = start()
+    get = "import urllib.request\ndef get(url):\n    try: return urllib.request.urlopen(url, timeout=8).read().decode()\n    except OSError as e: return 'refused'"
+    url, other = f"http://db.host.internal:{opened.port}/", f"http://db.host.internal:{closed.port}/"
+    ports = [f"db={opened.port}", "other=1"]
+    cloche.equal(cloche.call("python", get, args=[url], network="allowed.test,host:db", host_port=ports).value, "service\n")
+    for address, network in ((url, "allowed.test,host:other"), (url, "*"), (other, "host:db,*"), (f"http://127.0.0.1:{opened.port}/", "host:db"), (f"http://loop.test:{opened.port}/", "*,host:db")):
+        cloche.equal(cloche.call("python", get, args=[address], network=network, host_port=ports).value, "refused", (address, network))
+    assert len(opened.lines) == 1 and not closed.lines, (opened.lines, closed.lines)
+    for options, told in ((["--network", "host:db"], "--host-port"), (["--network", "host:none", "--host-port", ports[0]], "--host-port"), (["--host-port", ports[0]], "expected --network"),
+                          *[(["--network", "host:db", "--host-port", wrong], "NAME=PORT") for wrong in ("db", "db=", "db=0", "db=65536", "Db=1", "-=1", "=1")],
+                          (["--network", "host:db", "--host-port", "db=1", "--host-port", "db=2"], "once for each name")):
+        told_by = cloche.cli("run", "bash", "-c", "true", *options)
+        assert told_by.code == 2 and told in told_by.stderr.decode(), (options, told_by)
+
+
 def test_the_port_that_the_policy_names():
     """The twin: from commands, contexts and runs, also after a change of the policy and a stop."""
     opened, _closed = start()

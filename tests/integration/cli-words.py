@@ -242,7 +242,7 @@ def test_a_rule_that_is_a_url_or_the_boxs_own_loopback_is_refused_with_the_way_o
     refused("run", "python", "-c", "1", "--network", "a,b c", says="--network: 'b c': ")
     refused("run", "python", "-c", "1", "--network", "a,!b c", says="--network: 'b c': ")
     for rule in ("127.0.0.1:80", "localhost", "localhost:5432", "127.0.0.0/8", "10.0.0.1,127.0.0.1"):
-        refused("call", "python", "-c", "1", "--network", rule, says=["names the box's own loopback", "/etc/hosts is not read", "the rule host:NAME of cloched --host-port"])
+        refused("call", "python", "-c", "1", "--network", rule, says=["names the box's own loopback", "the rule host:NAME and the option --host-port NAME=PORT"])
     # A name may lead to this machine: then both are needed.
     for rule in ("127.0.0.1:80,name.example", "localhost.example", "10.0.0.1", "127.0.0.1:80,*"):
         equal(cli("call", "python", "-c", "1", "--network", rule).code, 0, rule)

@@ -1,6 +1,8 @@
 /* The options of the commands for sandboxes. Runs in: the CLI, as its user. */
 #include "options.h"
 
+#include "engine/box/network-names.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,6 +35,15 @@ int options_set_add_deny(struct cli_request *r, const char *v)
 int options_set_deny(struct cli_request *r, const char *v)
 {
         return add_text(&r->sandbox.deny, "--deny", v);
+}
+
+int options_set_host_port(struct cli_request *r, const char *v)
+{
+        if (!r->sandbox.host_ports)
+                r->sandbox.host_ports = json_object();
+        return network_names_add_service(r->sandbox.host_ports, v) < 0
+                       ? cli_bad("--host-port: '%s' is not " NETWORK_SERVICE_EXPECTED ", once for each name", v)
+                       : 0;
 }
 
 /* RULE,RULE,…; a leading '!' denies. */

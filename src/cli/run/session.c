@@ -8,6 +8,7 @@
 
 #include "base/fd.h"
 #include "base/privilege.h"
+#include "engine/loop/engine.h"
 #include "user/images-dir.h"
 #include "user/notice.h"
 
@@ -195,6 +196,8 @@ static int bind_network(struct cli_request *request)
         char *text = policy ? json_dumps(policy, JSON_COMPACT) : NULL;
         int bad = policy && !text ? cli_bad("out of memory") : sandbox_check_network(request);
 
+        if (bad == 0 && !policy && request->sandbox.host_ports)
+                bad = cli_bad("--host-port: expected --network with the rule host:NAME");
         json_decref(policy);
         if (bad || !text) {
                 free(text);
@@ -217,6 +220,8 @@ int session_whole(struct cli_request *request, int (*run_in)(cloche_engine *engi
                 code = bind_network(request);
         if (code == 0 && session_open(request, &engine, &e) < 0)
                 code = cli_fail(&e);
+        if (code == 0 && request->sandbox.host_ports)
+                engine_set_network_names(engine, json_pack("{s:O}", "services", request->sandbox.host_ports));
         if (code == 0 && request->prefix)
                 code = session_set_up(request, engine, &stored.prefix, &request->run.prefix);
         if (code == 0)

@@ -26,6 +26,7 @@ void sandbox_options_done(struct sandbox_options *words)
         json_decref(words->deny);
         json_decref(words->labels);
         json_decref(words->packages);
+        json_decref(words->host_ports);
 }
 
 /* -- requests ------------------------------------------------------------------------------------------------- */
@@ -268,10 +269,8 @@ int sandbox_check_network(const struct cli_request *request)
                         return 0;
         }
         return loopback ? cli_bad("the rule '%s' names the box's own loopback, which needs none; a service of this "
-                                  "machine is reached by a name that leads to it: "
-                                  "allow that name and 127.0.0.1:PORT (names are resolved by name servers only, "
-                                  "/etc/hosts is not "
-                                  "read), or in a sandbox the rule host:NAME of cloched --host-port NAME=PORT",
+                                  "machine is reached by the rule host:NAME and the option --host-port NAME=PORT, for "
+                                  "a sandbox that of cloched",
                                   loopback)
                         : 0;
 }

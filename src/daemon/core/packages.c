@@ -180,33 +180,25 @@ const char *packages_check_preset(const char *value)
                        : NULL;
 }
 
-const char *packages_check_port(const struct daemon_options *o, const char *value)
-{
-        size_t size = strspn(value, "abcdefghijklmnopqrstuvwxyz0123456789-");
-        const char *port = value + size + 1;
-
-        if (size == 0 || size > NETWORK_SERVICE_MAX || value[size] != '=' || value[0] < 'a' || value[0] > 'z' ||
-            value[size - 1] == '-' || !*port || strlen(port) > 5 || port[strspn(port, "0123456789")] ||
-            atoi(port) < 1 || atoi(port) > 65535)
-                return "NAME=PORT, with a name of a to z, 0 to 9 and - that begins with a letter, and a port from 1 to "
-                       "65535";
-        for (unsigned i = 0; i < o->host_ports.count; i++)
-                if (strncmp(o->host_ports.names[i], value, size + 1) == 0)
-                        return "given once for each name";
-        return NULL;
-}
-
 static json_t *services_of(const struct daemon_options *o)
 {
         json_t *services = json_object();
 
-        for (unsigned i = 0; i < o->host_ports.count; i++) {
-                const char *equals = strchr(o->host_ports.names[i], '=');
-
-                json_object_setn_new(services, o->host_ports.names[i], (size_t)(equals - o->host_ports.names[i]),
-                                     json_integer(atoi(equals + 1)));
-        }
+        for (unsigned i = 0; i < o->host_ports.count; i++)
+                (void)network_names_add_service(services, o->host_ports.names[i]); /* each was checked */
         return services;
+}
+
+const char *packages_check_port(const struct daemon_options *o, const char *value)
+{
+        json_t *services = services_of(o), *alone = json_object();
+        const char *expected = network_names_add_service(alone, value) < 0      ? NETWORK_SERVICE_EXPECTED
+                               : network_names_add_service(services, value) < 0 ? "given once for each name"
+                                                                                : NULL;
+
+        json_decref(services);
+        json_decref(alone);
+        return expected;
 }
 
 /* The array of that name, made if it is missing; NULL: no memory. */

@@ -235,12 +235,24 @@ static int expand_service(const json_t *names, json_t *list, size_t at, const ch
 
         if (!port)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "no port of the host is open under this name: expected a name of the daemon's option "
+                               "no port of the host is open under this name: expected a name of the option "
                                "--host-port NAME=PORT");
         return json_array_set_new(list, at,
                                   json_sprintf(POLICY_SERVICE "%s:%lld", name, (long long)json_integer_value(port))) < 0
                        ? err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep the rules")
                        : 0;
+}
+
+int network_names_add_service(json_t *services, const char *text)
+{
+        size_t size = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-");
+        const char *port = text + size + 1;
+
+        if (size == 0 || size > NETWORK_SERVICE_MAX || text[size] != '=' || text[0] < 'a' || text[0] > 'z' ||
+            text[size - 1] == '-' || !*port || strlen(port) > 5 || port[strspn(port, "0123456789")] || atoi(port) < 1 ||
+            atoi(port) > 65535 || json_object_getn(services, text, size))
+                return -1;
+        return json_object_setn_new(services, text, size, json_integer(atoi(port)));
 }
 
 const char *network_names_service(const json_t *names, const char *host, unsigned port,

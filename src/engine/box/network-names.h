@@ -19,6 +19,11 @@ const char *network_names_preset(json_t *names, const char *host, unsigned port)
 const char *network_names_service(const json_t *names, const char *host, unsigned port,
                                   char ret[NETWORK_SERVICE_MAX + 1]);
 
+/* Add NAME=PORT to the services. 0 or -1: it is neither, or the name has a port already, or no memory. */
+#define NETWORK_SERVICE_EXPECTED \
+        "NAME=PORT, with a name of a to z, 0 to 9 and - that begins with a letter, and a port from 1 to 65535"
+int network_names_add_service(json_t *services, const char *text);
+
 /* Return HOST or HOST:PORT of a URL of HTTP, without a user, in the text; NULL: it has none. */
 const char *network_names_authority(const char *url, size_t *ret_size);
 /* Append the rule HOST:PORT for that URL, unless the list has it. 0 or -1: no valid host, no memory. */
