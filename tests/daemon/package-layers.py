@@ -241,7 +241,7 @@ def test_a_layer_goes_after_its_week():
 
 def test_their_owner_lists_and_removes_them():
     index, options = start()
-    with Daemon(*options, tcp=True) as daemon, daemon.frames() as frames, Http(daemon.connect()) as http, Frames(daemon.connect_tcp(), token=daemon.token) as stranger:
+    with Daemon(*options, tcp=True) as daemon, daemon.frames() as frames, Frames(daemon.connect_tcp(), token=daemon.token) as stranger:
         assert frames.call("packages.list") == {"layers": []}
         for name in ("a", "b"):
             frames.call("sandbox.create", sandbox=name, packages=PIP, env={"NAME": name})
@@ -253,8 +253,10 @@ def test_their_owner_lists_and_removes_them():
         for client, layer in ((stranger, first["layer"]), (frames, "0" * 64), (frames, "../a/files"), (frames, "." + first["layer"]), (frames, "")):
             assert client.refused("packages.delete", layer=layer).name == "not_found", layer
         assert frames.call("packages.list")["layers"] == [first, second]
-        assert http.request("DELETE", "/v1/packages/" + first["layer"]) == (200, {})
-        assert http.get("/v1/packages")[1] == {"layers": [second]} and sorted(kept(daemon)) == sorted([second["layer"], "." + second["layer"]])
+        with Http(daemon.connect()) as http:
+            assert http.request("DELETE", "/v1/packages/" + first["layer"]) == (200, {})
+            assert http.get("/v1/packages")[1] == {"layers": [second]}
+        assert sorted(kept(daemon)) == sorted([second["layer"], "." + second["layer"]])
         assert run(frames, "a", SHOW)["stdout"] == "1\n", "it keeps its files"
         frames.call("sandbox.create", sandbox="c", packages=PIP, env={"NAME": "a"})  # installed anew
         assert index.paths.count("/pip/hellopy/hellopy-1-py3-none-any.whl") == 3

@@ -99,11 +99,13 @@ class Denial:
     count: int = 1
     timestamp: int | None = None
     raw: Raw = field(default_factory=dict, repr=False)
+    allow: list[dict[str, Any]] = field(default_factory=list)
+    """The rules that permit it, for Rule(**row) in Permissions; empty if a rule refused it."""
 
     @classmethod
     def read(cls, raw: Raw) -> Denial:
         return cls(_text(raw.get("path", "")), _get(raw, "operation", str, ""), raw.get("rule"), _get(raw, "count", int, 1),
-                   raw.get("timestamp"), raw)
+                   raw.get("timestamp"), raw, _list(raw, "allow"))
 
 
 @dataclass(frozen=True)

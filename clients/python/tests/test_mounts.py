@@ -181,6 +181,17 @@ class Rules(MountCase):
         self.assertEqual([denial.path for denial in seen], ["/workspace/data/keep.txt"])
         self.assertEqual(self.there(), self.UNTOUCHED)
 
+    def test_a_denial_by_default_has_the_rule_that_permits_it(self):
+        def write(*rules):
+            return self.client.call("python", "open('data/keep.txt', 'w').close()", mount=self.mount("manual", permissions=cloche.Permissions(rules=rules)))
+
+        [denial] = write().changes.denied
+        self.assertEqual((denial.rule, denial.allow), (None, [{"pattern": "keep.txt", "allow": ["modify"]}]))
+        permitted = write(*(cloche.Rule(**row) for row in denial.allow))
+        self.assertEqual((permitted.error, permitted.changes.denied), (None, []))
+        [denial] = write(cloche.Rule("keep.txt", deny="modify")).changes.denied
+        self.assertEqual((denial.rule, denial.allow), ("keep.txt", []))
+
     def test_what_they_permit_works(self):
         self.assertEqual(self.client.call("python", "open('data/keep.txt').read()", mount=self.mount()).unwrap(), "kept")
 
