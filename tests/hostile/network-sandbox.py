@@ -102,8 +102,8 @@ def test_programs_reach_what_is_allowed():
 
 def test_denials_reach_who_waits():
     start()
-    dns = {"kind": "dns", "host": "other.test", "why": "no rule allows this name", "remedy": "cloche net box --add other.test"}
-    tcp = {"kind": "tcp", "address": "93.184.216.35", "port": 80, "why": "no rule allows this address on this port", "remedy": "cloche net box --add 93.184.216.35:80"}
+    dns = {"kind": "dns", "host": "other.test", "why": "no rule allows this name", "allow": ["other.test"], "remedy": "cloche net box --add other.test"}
+    tcp = {"kind": "tcp", "address": "93.184.216.35", "port": 80, "why": "no rule allows this address on this port", "allow": ["93.184.216.35:80"], "remedy": "cloche net box --add 93.184.216.35:80"}
 
     def rows(answer):
         return [{name: value for name, value in row.items() if name not in ("count", "rule", "port") or name == "port" and row["kind"] == "tcp"} for row in answer["denials"]]
@@ -136,7 +136,7 @@ def test_denials_reach_who_waits():
         assert [row["port"] for row in process["denials"]] == [8080], process
         well = frames.call("process.start", sandbox="box", command="curl -sS http://93.184.216.34:8080/ || true")["process"]
         frames.call("process.wait", sandbox="box", process=well)
-        line = "denied tcp 93.184.216.34:8080: no rule allows this address on this port; cloche net box --add 93.184.216.34:8080 permits it\n"
+        line = f"denied tcp 93.184.216.34:8080: no rule allows this address on this port; cloche net box --add 93.184.216.34:8080 --socket {daemon.path} permits it\n"
         told = cloche.cli("ps", "box", "--socket", daemon.path)
         assert told.code == 0 and told.stderr.decode() == f"cloche: {process['process']}: {line}", told  # not of the one that did well
         for options in ([], ["-f"]):
@@ -145,12 +145,18 @@ def test_denials_reach_who_waits():
             assert b"denied" not in cloche.cli("logs", "box", well, "--socket", daemon.path, *options).stderr
 
         told = cloche.cli("exec", "box", "--socket", daemon.path, "--", "curl -sS http://third.test/")
-        line = "\ncloche: denied dns third.test:53: no rule allows this name( \\(2 times\\))?; cloche net box --add third.test permits it\n$"
+        line = f"\ncloche: denied dns third.test:53: no rule allows this name( \\(2 times\\))?; (cloche net box --add third.test --socket {daemon.path}) permits it\n$"
         assert told.code == 6 and re.search(line, told.stderr.decode()), told
         assert b"denied" not in cloche.cli("exec", "box", "--socket", daemon.path, "--", "curl -sS http://third.test/ || true").stderr
         fetch = "import urllib.request as u\nu.urlopen('http://third.test/')"
         told = cloche.cli("context", "run", "box", "--socket", daemon.path, "-c", fetch)
         assert told.code == 1 and re.search(line, told.stderr.decode()), told
+        # The line as it stands permits it; one for the daemon that the command finds by itself names no socket.
+        permitting = cloche.cli(*re.search(line, told.stderr.decode())[2].split()[1:])
+        assert permitting.code == 0 and b"allow third.test\n" in permitting.stdout, permitting
+        told = cloche.cli("exec", "box", "--", "curl -sS -m 5 http://fourth.test/", env={**os.environ, "CLOCHE_SOCKET": daemon.path})
+        assert told.stderr.endswith(b"; cloche net box --add fourth.test permits it\n"), told
+        fetch = fetch.replace("third", "fourth")
         told = cloche.cli("context", "run", "box", "--socket", daemon.path, "-c", fetch.replace("u.url", "try: u.url") + "\nexcept OSError: pass")
         assert told.code == 0 and b"denied" not in told.stderr, told
 

@@ -112,6 +112,13 @@ int print_at_once(const char *text, size_t size, int patience_ms)
 
 /* -- denials -------------------------------------------------------------------------------------------------- */
 
+static const char *named_socket;
+
+void print_for_socket(const char *path)
+{
+        named_socket = path;
+}
+
 /* of: the process that it happened to; NULL: the one that is known. */
 static void print_refused_of(FILE *out, const char *of, const json_t *denied)
 {
@@ -139,6 +146,10 @@ static void print_refused_of(FILE *out, const char *of, const json_t *denied)
         if (remedy) {
                 fputs("; ", out);
                 print_name(out, remedy);
+                if (named_socket) {
+                        fputs(" --socket ", out);
+                        print_name(out, named_socket);
+                }
                 fputs(" permits it", out);
         }
         fputc('\n', out);

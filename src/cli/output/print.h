@@ -23,6 +23,8 @@ void print_refused(FILE *out, const json_t *denied);
 /* Print a line for each of an answer's denials; returns their number. of: the process that each line
  * names; NULL: none. */
 size_t print_denials(FILE *out, const char *of, const json_t *answer);
+/* Commands that are printed from now on are for the daemon with this socket, which --socket named; it is not copied. */
+void print_for_socket(const char *path);
 
 #define OUTPUT_AGE_BYTES 40
 const char *output_age(json_int_t seconds, char ret[OUTPUT_AGE_BYTES]);

@@ -74,6 +74,7 @@ static int open_found(const struct cli_request *request, struct daemon_client *r
         char path[DAEMON_SOCKET_BYTES];
         int r = daemon_locate(request->sandbox.socket, LOCATE_THEN_START, path, e);
 
+        print_for_socket(request->sandbox.socket);
         if (r == 1)
                 r = daemon_open(path, !request->json, ret, e);
         if ((r != -CLOCHE_E_PROTOCOL && r != -CLOCHE_E_NOT_FOUND) || daemon_is_named(request->sandbox.socket))
