@@ -325,6 +325,10 @@ def test_a_killed_server_is_an_error_and_the_next_start_mounts_anew():
         lost = next(path for path, state in states(frames).items() if state == "lost")
         other = next(path for path, state in states(frames).items() if state == "mounted")
         assert "not connected" in shell(frames, f"ls {lost} 2>&1; cat {lost}/f 2>&1")
+        if os.geteuid() == 0:
+            frames.call("context.create", sandbox="s", context="c", language="python")
+            code = f"print(open('{other}/f').read())\ntry: open('{lost}/f')\nexcept OSError as e: print(e.strerror)"
+            equal(frames.call("context.run", sandbox="s", context="c", code=code)["stdout"], f"{other[-1]}/f\nTransport endpoint is not connected\n")
         equal(shell(frames, f"cat {other}/f"), other[-1] + "/f")
         if lost == "/mnt/a":
             frames.call("process.wait", sandbox="s", process=process)
