@@ -13,8 +13,8 @@
 #include "base/privilege.h"
 #include "box.h"
 #include "guards.h"
+#include "keeper/scope/scope.h"
 #include "request.h"
-#include "scope.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -1,12 +1,12 @@
 /* Runs in: the keeper, at its start, before any box. The helper links libsystemd, which parses
  * messages of the bus: so this code stays out of the keeper, and the helper has exited before the
  * first guest begins. */
-#include "scope.h"
+#include "keeper/scope/scope.h"
 
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
-#include "box.h"
+#include "keeper/box.h"
 #include "proto/scope.h"
 
 #include <fcntl.h>
