@@ -118,7 +118,7 @@ def fields_of(tables, operation):
             if operation["symbol"] in symbols(row["required"]) | symbols(row["optional"]):
                 yield row["name"], FIELD_TYPES[row["type"]], operation["symbol"] in symbols(row["required"]), row["doc"]
         return
-    if operation["symbol"] != "LIST":
+    if operation["needs"] != "NO_SANDBOX":
         is_new = operation["symbol"] == "CREATE"
         yield "sandbox", TEXT, not is_new, "Its name; absent: one is made up." if is_new else "Its name."
     for row in tables["SANDBOX_FIELD"]:

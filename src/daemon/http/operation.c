@@ -24,15 +24,19 @@ enum {
 
 static const struct operation operations[OPERATION_COUNT] = {
 #define DAEMON_OPERATION(symbol, method, verb, path, success, ...) \
-        {OPERATION_##symbol, method, verb, path, success, 0, 0},
+        {OPERATION_##symbol, method, verb, path, success, 0, 0, 0},
 #define DAEMON_FIELD(name, type, required, optional, doc)
 #include <cloche/daemon.def>
 #undef DAEMON_OPERATION
 #undef DAEMON_FIELD
 #define PLAIN 0
 #define STREAM 1
-#define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, ...) \
-        {OPERATION_SANDBOX_##symbol, method, verb, "/v1" path, success, 1, kind},
+#define NO_SANDBOX 0
+#define NOTHING 1
+#define EXISTING 1
+#define RUNNING 1
+#define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, needs, ...) \
+        {OPERATION_SANDBOX_##symbol, method, verb, "/v1" path, success, 1, kind, needs},
 #define SANDBOX_FIELD(symbol, name, type, need, doc)
 #include <cloche/sandbox.def>
 #undef SANDBOX_OPERATION
@@ -112,10 +116,10 @@ static enum field_type type_in_sandbox(const struct operation_field *field)
                                                                                                    : field->type;
 }
 
-/* *at 0 is the name of the sandbox, which all operations except the list have. */
+/* *at 0 is the name of the sandbox, for the operations that have one. */
 static int next_of_sandbox(const struct operation *operation, size_t *at, struct operation_field *ret)
 {
-        if (*at == 0 && operation->symbol != OPERATION_SANDBOX_LIST) {
+        if (*at == 0 && operation->names_sandbox) {
                 *ret = (struct operation_field){"sandbox", FIELD_TEXT, operation->symbol != OPERATION_SANDBOX_CREATE};
                 *at = 1;
                 return 1;

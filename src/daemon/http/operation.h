@@ -27,6 +27,7 @@ struct operation {
         unsigned success;
         int is_sandbox; /* from sandbox.def: its parameters are in frame form */
         int is_stream;  /* sends events, if the transport can carry them */
+        int names_sandbox;
 };
 
 struct operation_field {

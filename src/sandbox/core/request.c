@@ -259,7 +259,7 @@ static int find_sandbox(struct sandboxes *all, const struct method *method, int6
         const char *name;
         int r;
 
-        if (method->needs == NEEDS_NOTHING)
+        if (method->needs == NEEDS_NOTHING || method->needs == NEEDS_NO_SANDBOX)
                 return 0;
         r = name_of(params, &name, e);
         if (r < 0)

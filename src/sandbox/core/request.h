@@ -44,7 +44,7 @@ struct sandbox_request {
         struct cloche_err error;
 };
 
-enum method_needs { NEEDS_NOTHING, NEEDS_EXISTING, NEEDS_RUNNING }; /* a column of spec/sandbox.def */
+enum method_needs { NEEDS_NO_SANDBOX, NEEDS_NOTHING, NEEDS_EXISTING, NEEDS_RUNNING }; /* a column of spec/sandbox.def */
 
 struct method {
         const char *name;
