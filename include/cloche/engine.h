@@ -42,6 +42,8 @@ struct cloche_engine_options {
         /* The image store, which `cloche image` fills: runs may name the images in it. It need not
          * exist yet. NULL: none. */
         const char *images_dir;
+        /* Where root's keeper holds volumes of sandboxes: absolute, made at first use. NULL: none. */
+        const char *volumes_dir;
         int images_are_written;   /* a daemon may have images imported and removed */
         uint32_t optional_guards; /* bit 1u << enum cloche_guard: may be missing or degraded */
         /* For runs that are forked from templates. 0: the default in brackets. */

@@ -40,6 +40,7 @@ struct making {
         int control_fd, fork_fd; /* sent with the answer */
         int network_fd;          /* receives the network of the next box beneath the same template, or -EBADF */
         uint32_t mount_count;    /* that PID 1 still has to send */
+        uint32_t volumes;        /* those of its mounts that are volumes, a bit each */
         uint32_t parent;
 };
 
@@ -256,6 +257,8 @@ static int clone_init(struct keeper_state *keeper, struct box *row, const struct
         m->is_cloned = 1;
         m->p.fd = TAKE_FD(m->report_fd);
         r = map_child(keeper, plan, row->init_pid, e);
+        if (r == 0 && m->volumes)
+                r = volumes_map(keeper, row->init_pid, plan->mount_fds, m->volumes, e);
         return r < 0 ? r : helper_set_score(keeper->proc_fd, row->init_pid, e);
 }
 
@@ -288,7 +291,8 @@ static int start_init(struct keeper_state *keeper, struct box *row, const struct
 /* Make the file systems of a sandbox's mounts. Contexts of the sandbox are beneath templates, in other user
  * namespaces, and the kernel lets a process use a FUSE file system only in the namespace of its maker and those
  * beneath: so root's keeper makes it. They are attached without set-user-id bits and devices in every box. */
-static int make_mounts(const struct jail_plan *plan, struct box *row, int *ret_fds, struct cloche_err *e)
+static int make_mounts(const struct jail_plan *plan, struct box *row, uint32_t volumes, int *ret_fds,
+                       struct cloche_err *e)
 {
         int r = 0;
 
@@ -299,15 +303,16 @@ static int make_mounts(const struct jail_plan *plan, struct box *row, int *ret_f
                 int fuse_fd = -EBADF;
 
                 strcpy(row->mount_targets[i], plan->mounts[i]);
-                r = root_make_fuse(plan, i, &fuse_fd, &ret_fds[i], e);
+                if (!(volumes >> i & 1))
+                        r = root_make_fuse(plan, i, &fuse_fd, &ret_fds[i], e);
                 if (r == 0)
                         keep_mount(row, fuse_fd);
         }
         return r;
 }
 
-static int start_with_mounts(struct keeper_state *keeper, struct box *row, struct jail_plan *plan, struct making *m,
-                             struct cloche_err *e)
+static int start_with_mounts(struct keeper_state *keeper, struct box *row, const struct keeper_box_spec *spec,
+                             struct jail_plan *plan, struct making *m, struct cloche_err *e)
 {
         int mount_fds[KEEPER_MOUNTS_MAX], r;
 
@@ -315,7 +320,9 @@ static int start_with_mounts(struct keeper_state *keeper, struct box *row, struc
                 return start_init(keeper, row, plan, m, e);
         for (size_t i = 0; i < KEEPER_MOUNTS_MAX; i++)
                 mount_fds[i] = -EBADF;
-        r = make_mounts(plan, row, mount_fds, e);
+        r = make_mounts(plan, row, m->volumes, mount_fds, e);
+        if (r == 0 && m->volumes)
+                r = volumes_take(keeper, spec, mount_fds, e);
         plan->mount_fds = mount_fds;
         if (r == 0)
                 r = start_init(keeper, row, plan, m, e);
@@ -326,14 +333,14 @@ static int start_with_mounts(struct keeper_state *keeper, struct box *row, struc
 }
 
 /* Its writable places may belong to a sandbox. */
-static int start_with_places(struct keeper_state *keeper, struct box *row, struct jail_plan *plan, struct making *m,
-                             struct cloche_err *e)
+static int start_with_places(struct keeper_state *keeper, struct box *row, const struct keeper_box_spec *spec,
+                             struct jail_plan *plan, struct making *m, struct cloche_err *e)
 {
         const struct box *sandbox = row->shared_with == KEEPER_NO_BOX ? NULL : &keeper->boxes[row->shared_with];
         int places_fds[JAIL_SHARED_PLACES], mount_fds[KEEPER_MOUNTS_MAX], r;
 
         if (!plan->nested || !plan->is_sharing)
-                return start_with_mounts(keeper, row, plan, m, e);
+                return start_with_mounts(keeper, row, spec, plan, m, e);
         r = box_shared_take_mounts(sandbox, places_fds, e);
         if (r < 0)
                 return r;
@@ -375,7 +382,7 @@ static int start_in_groups(struct keeper_state *keeper, struct box *row, const s
         r = open_groups(keeper, plan.is_sharing ? spec->shared_with : m->p.box, tasks_fds, &plan, e);
         if (r < 0)
                 return r;
-        r = start_with_places(keeper, row, &plan, m, e);
+        r = start_with_places(keeper, row, spec, &plan, m, e);
         for (size_t i = 0; i < plan.tasks_count; i++)
                 close(tasks_fds[i]);
         fd_close(&plan.birth_fd);
@@ -542,6 +549,7 @@ static struct making *new_making(uint32_t serial, const struct keeper_box_spec *
                         .fork_fd = -EBADF,
                         .network_fd = -EBADF,
                         .mount_count = spec->mount_count,
+                        .volumes = spec->volume_mounts,
                         .parent = spec->parent,
                 };
         return m;
@@ -567,7 +575,7 @@ static int check(struct keeper_state *keeper, const struct keeper_box_spec *spec
                 r = sources_check(keeper, spec, e);
         if (r == 0 && spec->is_template && keeper->guest_fd < 0)
                 r = err_os(e, CLOCHE_E_KEEPER, -keeper->guest_fd, "open libcloche-guest.so beside box-init");
-        if (r == 0 && spec->mount_count > 0 && keeper->fuse_dir_fd < 0)
+        if (r == 0 && spec->volume_mounts != (1u << spec->mount_count) - 1 && keeper->fuse_dir_fd < 0)
                 r = no_fuse(-keeper->fuse_dir_fd, e);
         if (r == 0)
                 r = check_parent(keeper, spec->parent, e);

@@ -8,6 +8,7 @@
 #include "passthrough.h"
 #include "pending.h"
 #include "proto/keeper.h"
+#include "volume.h"
 
 #include <sys/types.h>
 
@@ -72,6 +73,8 @@ struct keeper_state {
                                          runtimes or NULL */
         const char *trees;            /* the directory of unpacked images, or NULL */
         int images_are_written;       /* cloche-image may change the store that trees is in */
+        const char *volumes_dir;      /* or NULL */
+        struct volume volumes[KEEPER_VOLUMES_MAX];
         int fs_program_fd, sync_program_fd, egress_program_fd; /* cloche-fs, cloche-sync, cloche-egress, or -errno */
         int image_program_fd;                                  /* cloche-image, likewise */
         int passthrough_fd; /* epoll(7) of the servers' passthrough sockets; -errno: an ordinary user's keeper has none
@@ -148,6 +151,9 @@ int sources_check(const struct keeper_state *keeper, const struct keeper_box_spe
  * images. */
 int sources_open_tree(const struct keeper_state *keeper, const struct keeper_box_spec *spec, int *ret_fd,
                       struct cloche_err *e);
+
+/* Fail unless only the keeper's user can reach into the directory. kind: of its content, for the message. */
+int sources_check_private(int fd, const char *kind, const char *path, struct cloche_err *e);
 
 /* Open the store that the directory of trees is in. *ret_fd is owned by the caller. */
 int sources_open_store(const struct keeper_state *keeper, int *ret_fd, struct cloche_err *e);

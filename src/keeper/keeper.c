@@ -1,9 +1,8 @@
 /* cloche-keeper BOX-INIT [--core-scheduling] [--image=DIRECTORY] [--trees=DIRECTORY [--images-written]]
- * [--runtimes=DIRECTORY] [[UID,GID[,GID…]:]DIRECTORY…]: the only process that may hold privilege. Runs in: a process of
- * its own, single thread, started by the engine with a SOCK_SEQPACKET socket on descriptor 3.
- * It answers requests, those that wait for other processes later (pending.h), takes a few numbers
- * from servers of mounts (passthrough.c), and reads no guest bytes. When its engine goes away it
- * kills every box and exits.
+ * [--volumes=DIRECTORY] [--runtimes=DIRECTORY] [[UID,GID[,GID…]:]DIRECTORY…]: the only process that may hold
+ * privilege. Runs in: a process of its own, single thread, started by the engine with a SOCK_SEQPACKET socket on
+ * descriptor 3. It answers requests, those that wait for other processes later (pending.h), takes a few numbers from
+ * servers of mounts (passthrough.c), and reads no guest bytes. When its engine goes away it kills every box and exits.
  * Only these directories, and directories beneath them, may be mounted; boxes are made only of that
  * image, these trees and these runtimes. */
 #include "base/clock.h"
@@ -107,6 +106,14 @@ static int answer_serve(struct keeper_state *keeper, struct exchange *x, struct 
                 r = spec->service == KEEPER_SERVICE_NET ? serve_net(keeper, &order, e) : serve_mount(keeper, &order, e);
         x->is_deferred = r == 0;
         return r;
+}
+
+static int answer_volume(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
+{
+        int r = volume_handle(keeper, &x->request->volume, x->request->serial, &x->answer->volume, e);
+
+        x->is_deferred = r == 1;
+        return r < 0 ? r : 0;
 }
 
 static int answer_limit(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
@@ -336,6 +343,7 @@ static int serve(struct keeper_state *keeper)
                 if (polled[POLLED_PASSTHROUGH].revents)
                         serve_passthroughs(keeper);
                 serve_reap_syncs(keeper, 0);
+                volumes_reap(keeper);
         }
         return r == -EPIPE ? 0 : 1;
 }
@@ -400,6 +408,7 @@ static void drop_all(struct keeper_state *keeper)
         for (uint32_t box = 0; box < KEEPER_BOXES_MAX; box++)
                 if (keeper->boxes[box].state == BOX_LIVING)
                         (void)keeper_box_kill(keeper, box, 0, NULL);
+        volumes_close(keeper);
         serve_reap_syncs(keeper, 1);
         /* Reap in the order in which they die: the init of a template ends after the boxes beneath
          * it, once we reaped these. */
@@ -440,6 +449,8 @@ static int take_word(struct keeper_state *keeper, const char *word)
                 keeper->trees = word + strlen(KEEPER_TREES);
         else if (strcmp(word, KEEPER_IMAGES_WRITTEN) == 0)
                 keeper->images_are_written = 1;
+        else if (strncmp(word, KEEPER_VOLUMES, strlen(KEEPER_VOLUMES)) == 0)
+                keeper->volumes_dir = word + strlen(KEEPER_VOLUMES);
         else if (strncmp(word, KEEPER_RUNTIMES, strlen(KEEPER_RUNTIMES)) == 0)
                 keeper->runtimes = word + strlen(KEEPER_RUNTIMES);
         else

@@ -24,7 +24,11 @@ static void clear(struct pending *p)
 
 static int answer(struct keeper_state *keeper, struct pending *p, int fds[2], const struct cloche_err *error)
 {
-        struct keeper_answer answer = {.op = p->op, .serial = p->serial, .box = p->box, .err = *error};
+        struct keeper_answer answer = {.op = p->op,
+                                       .serial = p->serial,
+                                       .box = p->box,
+                                       .err = *error,
+                                       .volume = p->volume};
         int r;
 
         if (p->op == KEEPER_BOX_MAKE && !error->code && keeper->boxes[p->box].mount_targets)

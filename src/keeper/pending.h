@@ -13,7 +13,7 @@ struct pollfd;
 /* A thousand times the slowest step on a quiet host; docs/decisions/0017 lists the code that may
  * stop it. */
 #define PENDING_TIMEOUT_NS UINT64_C(10000000000)
-#define PENDING_MAX (KEEPER_BOXES_MAX + KEEPER_SYNCS_MAX + KEEPER_IMAGE_PROGRAMS_MAX)
+#define PENDING_MAX (KEEPER_BOXES_MAX + KEEPER_SYNCS_MAX + KEEPER_IMAGE_PROGRAMS_MAX + KEEPER_VOLUMES_MAX)
 
 struct pending;
 
@@ -34,6 +34,7 @@ struct pending {
         uint32_t op, serial, box; /* of the request; box: KEEPER_NO_BOX for a sync */
         int fd;                   /* owned */
         uint64_t deadline_ns;
+        struct keeper_volume_usage volume; /* for the answer */
 };
 
 LIST_HEAD(pending_list, pending);

@@ -98,6 +98,19 @@ static int is_writable_place(const char *path)
         return 0;
 }
 
+/* A place in a volume would be a directory that guests can move; a volume's place in a mount, one that its server
+ * makes. */
+static int check_apart(const struct keeper_box_spec *spec, uint32_t outer, uint32_t inner, struct cloche_err *e)
+{
+        if ((spec->volume_mounts >> outer & 1 || spec->volume_mounts >> inner & 1) &&
+            path_is_at_or_below(spec->mounts[inner], spec->mounts[outer]))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "the mount '%.60s' cannot lie in '%.60s', as one of them is a volume: give it a place "
+                               "beside it",
+                               spec->mounts[inner], spec->mounts[outer]);
+        return 0;
+}
+
 static int check_beside(const struct keeper_box_spec *spec, uint32_t outer, uint32_t inner, struct cloche_err *e)
 {
         if (strcmp(spec->mounts[outer], spec->mounts[inner]) == 0)
@@ -106,7 +119,7 @@ static int check_beside(const struct keeper_box_spec *spec, uint32_t outer, uint
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
                                "the mount '%.60s' cannot lie in '%.60s', which is a file: give it a place beside it",
                                spec->mounts[inner], spec->mounts[outer]);
-        return 0;
+        return check_apart(spec, outer, inner, e);
 }
 
 /* The roots of boxes beneath a template are copies of one: only writable places in them can get new
@@ -135,6 +148,36 @@ static int check_mount(const struct keeper_box_spec *spec, uint32_t mount, struc
         return r;
 }
 
+static int check_volumes(const struct keeper_box_spec *spec, struct cloche_err *e)
+{
+        uint32_t volumes = spec->volume_mounts;
+
+        if (volumes >> spec->mount_count || volumes & spec->file_mounts || spec->read_only & ~volumes)
+                return err_set(e, CLOCHE_E_PROTOCOL, "volume_mounts is %x, read_only %x, file_mounts %x of %u mounts",
+                               volumes, spec->read_only, spec->file_mounts, spec->mount_count);
+        if (volumes && !spec->is_sandbox)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "only the box of a sandbox has volumes");
+        for (uint32_t i = 0; i < spec->mount_count; i++)
+                if (volumes >> i & 1 && !keeper_is_volume(spec->volumes[i]))
+                        return err_set(e, CLOCHE_E_PROTOCOL, "the volume of mount %u has no valid id", i);
+        return 0;
+}
+
+static int check_volume(const struct keeper_volume_spec *volume, struct cloche_err *e)
+{
+        if (volume->action >= KEEPER_VOLUME_ACTIONS || volume->reserved)
+                return err_set(e, CLOCHE_E_PROTOCOL, "there is no action %u of volumes", volume->action);
+        if (!keeper_is_volume(volume->id))
+                return err_set(e, CLOCHE_E_PROTOCOL, "the volume has no valid id");
+        if (volume->action != KEEPER_VOLUME_MAKE)
+                return volume->size_bytes ? err_set(e, CLOCHE_E_PROTOCOL, "a size is for new volumes") : 0;
+        if (volume->size_bytes < KEEPER_VOLUME_BYTES_MIN || volume->size_bytes > KEEPER_VOLUME_BYTES_MAX)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a volume has %llu to %llu bytes, not %llu",
+                               (unsigned long long)KEEPER_VOLUME_BYTES_MIN, (unsigned long long)KEEPER_VOLUME_BYTES_MAX,
+                               (unsigned long long)volume->size_bytes);
+        return 0;
+}
+
 static int check_mounts(const struct keeper_box_spec *spec, struct cloche_err *e)
 {
         int r = 0;
@@ -147,6 +190,7 @@ static int check_mounts(const struct keeper_box_spec *spec, struct cloche_err *e
                                spec->mount_count);
         if (spec->is_template && spec->mount_count > 0)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a template has no mounts");
+        r = check_volumes(spec, e);
         for (uint32_t i = 0; r == 0 && i < spec->mount_count; i++)
                 r = check_mount(spec, i, e);
         return r;
@@ -221,5 +265,7 @@ int keeper_request_check(const struct keeper_request *request, size_t size, stru
                 return check_new_limits(&request->spec.limits, e);
         if (request->op == KEEPER_SERVE)
                 return check_service(&request->service, e);
+        if (request->op == KEEPER_VOLUME)
+                return check_volume(&request->volume, e);
         return request->op == KEEPER_BOX_MAKE ? check_spec(&request->spec, e) : 0;
 }

@@ -37,8 +37,9 @@ int sources_check(const struct keeper_state *keeper, const struct keeper_box_spe
         return 0;
 }
 
-/* A tree has the owners and modes of its image, whatever they are: nobody else may reach into it. */
-static int check_trees(int fd, const char *path, struct cloche_err *e)
+/* A tree has the owners and modes of its image, and a volume's files those of guests, whatever they are: nobody else
+ * may reach into it. */
+int sources_check_private(int fd, const char *kind, const char *path, struct cloche_err *e)
 {
         struct stat st;
 
@@ -46,7 +47,7 @@ static int check_trees(int fd, const char *path, struct cloche_err *e)
                 return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "look at %s", path);
         if (st.st_uid != geteuid() || st.st_mode & 077)
                 return err_set(e, CLOCHE_E_FORBIDDEN,
-                               "the directory of images %s must be its user's alone: chown and chmod 0700 it", path);
+                               "the directory of %s %s must be its user's alone: chown and chmod 0700 it", kind, path);
         return 0;
 }
 
@@ -74,7 +75,7 @@ int sources_open_tree(const struct keeper_state *keeper, const struct keeper_box
         if (trees_fd < 0)
                 return err_os(e, errno == ENOENT ? CLOCHE_E_NOT_FOUND : CLOCHE_E_UNREADABLE_FILE, errno,
                               "open the images in %s", keeper->trees);
-        if (check_trees(trees_fd, keeper->trees, e) < 0)
+        if (sources_check_private(trees_fd, "images", keeper->trees, e) < 0)
                 return -(int)e->code;
         tree_fd = (int)syscall(SYS_openat2, trees_fd, spec->image, &how, sizeof(how));
         if (tree_fd < 0 && errno == ENOENT)
@@ -110,7 +111,7 @@ int sources_open_store(const struct keeper_state *keeper, int *ret_fd, struct cl
                 return err_set(e, CLOCHE_E_NOT_FOUND, "there is no image store %s: cloche image import makes it", path);
         if (fd < 0)
                 return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open the image store %s", path);
-        if (check_trees(fd, path, e) < 0)
+        if (sources_check_private(fd, "images", path, e) < 0)
                 return -(int)e->code;
         *ret_fd = TAKE_FD(fd);
         return 0;

@@ -23,6 +23,11 @@
 #define KEEPER_TREE_DIGITS 64
 #define KEEPER_TREE_LISTING ".list" /* beside each tree: its modification time is that of the last use */
 #define KEEPER_TREE_SIZE (sizeof(KEEPER_TREE_PREFIX) + KEEPER_TREE_DIGITS) /* with its 0 */
+#define KEEPER_VOLUMES "--volumes=" /* the directory of volumes, made at first use; default: none */
+#define KEEPER_VOLUME_ID_SIZE 33    /* of 32 digits in lower case, with its 0 */
+#define KEEPER_VOLUMES_MAX 256      /* at work or open at one time */
+#define KEEPER_VOLUME_BYTES_MIN (UINT64_C(16) << 20)
+#define KEEPER_VOLUME_BYTES_MAX (UINT64_C(16) << 40)
 #define KEEPER_RUNTIMES "--runtimes=" /* the directory of the runtimes of boxes; default: no runtimes */
 #define KEEPER_NO_BOX UINT32_MAX
 #define KEEPER_MOUNTS_MAX 8 /* of one box */
@@ -60,8 +65,11 @@ struct keeper_box_spec {
                                    * answered a request before a fork into it */
         uint32_t mount_count;     /* 0 for a template */
         uint32_t file_mounts;     /* a bit for each mount that is one file, by its number */
-        char mounts[KEEPER_MOUNTS_MAX]
-                   [KEEPER_TARGET_MAX];    /* mount points in the box, each to be served by a KEEPER_SERVE */
+        uint32_t volume_mounts;   /* likewise, that is an open volume; of a sandbox's box only */
+        uint32_t read_only;       /* likewise, that is one of these and cannot be written to */
+        char mounts[KEEPER_MOUNTS_MAX][KEEPER_TARGET_MAX]; /* mount points in the box; each that is no volume is to be
+                                                              served by a KEEPER_SERVE */
+        char volumes[KEEPER_MOUNTS_MAX][KEEPER_VOLUME_ID_SIZE]; /* of the mounts that are volumes */
         char image[KEEPER_PATH_MAX];       /* the keeper's image, "": the host's /usr; or a name in its directory of
                                               trees (keeper_is_tree); with a parent: "" */
         char runtime_dir[KEEPER_PATH_MAX]; /* in the keeper's directory of runtimes; its plain files are copied to
@@ -90,6 +98,26 @@ struct keeper_service_spec {
         char path[KEEPER_PATH_MAX]; /* relative, "" or "." for the root itself */
 };
 
+enum keeper_volume_action {
+        KEEPER_VOLUME_MAKE,
+        KEEPER_VOLUME_OPEN, /* mount it, for boxes that name it; one that is open is only measured */
+        KEEPER_VOLUME_CLOSE,
+        KEEPER_VOLUME_REMOVE, /* one that is not there is no error */
+        KEEPER_VOLUME_ACTIONS
+};
+
+struct keeper_volume_spec {
+        uint32_t action;
+        uint32_t reserved;
+        uint64_t size_bytes; /* KEEPER_VOLUME_MAKE: of its image; else 0 */
+        char id[KEEPER_VOLUME_ID_SIZE];
+};
+
+/* The usage of an open volume. */
+struct keeper_volume_usage {
+        uint64_t bytes, used_bytes, entries, used_entries;
+};
+
 struct keeper_request {
         uint32_t op;
         uint32_t serial;
@@ -99,6 +127,7 @@ struct keeper_request {
                 struct keeper_box_spec spec;        /* KEEPER_BOX_MAKE; KEEPER_BOX_LIMIT: limits.memory_bytes, pids and
                                                        cpu_percent, 0 keeps a limit */
                 struct keeper_service_spec service; /* KEEPER_SERVE */
+                struct keeper_volume_spec volume;   /* KEEPER_VOLUME */
         };
 };
 
@@ -111,11 +140,17 @@ static inline int keeper_is_tree(const char *name)
                strspn(digits, "0123456789abcdef") == KEEPER_TREE_DIGITS && digits[KEEPER_TREE_DIGITS] == '\0';
 }
 
+static inline int keeper_is_volume(const char *id)
+{
+        return id[KEEPER_VOLUME_ID_SIZE - 1] == '\0' && strspn(id, "0123456789abcdef") == KEEPER_VOLUME_ID_SIZE - 1;
+}
+
 static inline size_t keeper_request_size(uint32_t op)
 {
         return op == KEEPER_BOX_MAKE || op == KEEPER_BOX_LIMIT ? sizeof(struct keeper_request)
-               : op == KEEPER_SERVE ? KEEPER_REQUEST_HEAD + sizeof(struct keeper_service_spec)
-                                    : KEEPER_REQUEST_HEAD;
+               : op == KEEPER_SERVE  ? KEEPER_REQUEST_HEAD + sizeof(struct keeper_service_spec)
+               : op == KEEPER_VOLUME ? KEEPER_REQUEST_HEAD + sizeof(struct keeper_volume_spec)
+                                     : KEEPER_REQUEST_HEAD;
 }
 
 struct keeper_usage {
@@ -140,6 +175,7 @@ struct keeper_answer {
         struct cloche_err err; /* code 0: done */
         struct keeper_usage usage;
         uint32_t is_frozen, reserved; /* KEEPER_BOX_FREEZE */
+        struct keeper_volume_usage volume; /* KEEPER_VOLUME_OPEN */
         /* For KEEPER_HELLO only. */
         struct keeper_guard guards[CLOCHE_GUARD_COUNT];
         struct cgroup_host groups; /* the engine reads the usage from there itself */

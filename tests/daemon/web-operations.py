@@ -178,7 +178,8 @@ SAMPLES = [None, True, -1, 0, 1, 5, 10 ** 15, "x", "", [], ["a"], [1], {}, {"a":
            {"includeChanges": 1}, {"$": "bytes", "b64": "AA=="}, {"$": "bytes"}]
 WHOLE = {"/v1/call": {"language": "python", "code": "return 1"}, "/v1/script": {"language": "python", "code": "1"},
          "/v1/evaluate": {"language": "javascript", "code": "1"}, "/v1/prefixes": {"language": "python", "code": "1"}, "/v1/sync": {}, "/v1/images/{image}/verify": {}, "/v1/images/prune": {},
-         "/v1/images/{image}/warm": {"languages": ["python"]}}
+         "/v1/images/{image}/warm": {"languages": ["python"]},
+         "/v1/volumes": {"volume": "data", "sizeBytes": 16777216}}
 
 
 def test_the_openapi_document_says_what_the_server_does():
@@ -189,7 +190,7 @@ def test_the_openapi_document_says_what_the_server_does():
         assert len(set(names)) == len(names)
         document["paths"] = {path: item for path, item in document["paths"].items() if not path.startswith("/v1/sandboxes")}  # sandbox-web.py
         verbs = {(path, verb.upper()) for path, item in document["paths"].items() for verb in item}
-        assert len(verbs) == 24, verbs
+        assert len(verbs) == 28, verbs
         for path, verb in sorted(verbs):
             answer, _ = http.request(verb, path.replace("{", "x").replace("}", ""), body={} if verb == "POST" else None)
             assert answer in (200, 400, 404) or (answer == 403 and path.startswith("/v1/images")), (path, verb, answer)

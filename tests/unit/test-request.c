@@ -275,6 +275,70 @@ static void test_sandboxes(void)
         CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT, "nor as a sandbox itself: %s", e.msg);
 }
 
+static void test_volumes(void)
+{
+        static struct keeper_request request;
+        size_t size = keeper_request_size(KEEPER_VOLUME);
+        struct cloche_err e = {0};
+
+        request = (struct keeper_request){.op = KEEPER_VOLUME, .volume = {.action = KEEPER_VOLUME_OPEN}};
+        strcpy(request.volume.id, "0123456789abcdef0123456789abcdef");
+        CHECK(keeper_request_check(&request, size, &e) == 0, "a volume is asked for: %s", e.msg);
+        CHECK(keeper_request_check(&request, size - 1, &e) == -CLOCHE_E_PROTOCOL, "not with less: %s", e.msg);
+        request.volume.size_bytes = KEEPER_VOLUME_BYTES_MIN;
+        CHECK(keeper_request_check(&request, size, &e) == -CLOCHE_E_PROTOCOL, "nor with a size: %s", e.msg);
+        request.volume.action = KEEPER_VOLUME_MAKE;
+        CHECK(keeper_request_check(&request, size, &e) == 0, "a new one has a size: %s", e.msg);
+        request.volume.size_bytes--;
+        CHECK(keeper_request_check(&request, size, &e) == -CLOCHE_E_INVALID_ARGUMENT, "none too small: %s", e.msg);
+        request.volume.size_bytes = KEEPER_VOLUME_BYTES_MAX + 1;
+        CHECK(keeper_request_check(&request, size, &e) == -CLOCHE_E_INVALID_ARGUMENT, "nor too large: %s", e.msg);
+        request.volume.size_bytes = KEEPER_VOLUME_BYTES_MAX;
+        request.volume.id[31] = '/';
+        CHECK(keeper_request_check(&request, size, &e) == -CLOCHE_E_PROTOCOL, "an id is digits: %s", e.msg);
+        memset(request.volume.id, 'a', sizeof(request.volume.id));
+        CHECK(keeper_request_check(&request, size, &e) == -CLOCHE_E_PROTOCOL, "and ends: %s", e.msg);
+        strcpy(request.volume.id, "../../../../../../../etc/shadow0");
+        CHECK(keeper_request_check(&request, size, &e) == -CLOCHE_E_PROTOCOL, "and no path: %s", e.msg);
+        strcpy(request.volume.id, "0123456789abcdef0123456789abcdef");
+        request.volume.action = KEEPER_VOLUME_ACTIONS;
+        CHECK(keeper_request_check(&request, size, &e) == -CLOCHE_E_PROTOCOL, "an unknown action: %s", e.msg);
+}
+
+static void test_volumes_of_a_box(void)
+{
+        struct keeper_request request = make_request();
+        struct cloche_err e = {0};
+
+        request.spec.is_sandbox = 1;
+        request.spec.mount_count = 2;
+        strcpy(request.spec.mounts[0], "/mount");
+        strcpy(request.spec.mounts[1], "/data");
+        strcpy(request.spec.volumes[1], "0123456789abcdef0123456789abcdef");
+        request.spec.volume_mounts = request.spec.read_only = 2;
+        CHECK(check(&request, &e) == 0, "a sandbox may have a volume: %s", e.msg);
+        request.spec.read_only = 3;
+        CHECK(check(&request, &e) == -CLOCHE_E_PROTOCOL, "only a volume is read-only: %s", e.msg);
+        request.spec.read_only = 0;
+        request.spec.file_mounts = 2;
+        CHECK(check(&request, &e) == -CLOCHE_E_PROTOCOL, "a volume is no file: %s", e.msg);
+        request.spec.file_mounts = 0;
+        request.spec.volume_mounts = 6;
+        CHECK(check(&request, &e) == -CLOCHE_E_PROTOCOL, "there is no third mount: %s", e.msg);
+        request.spec.volume_mounts = 2;
+        strcpy(request.spec.mounts[0], "/data/inner");
+        CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT, "no mount lies in a volume: %s", e.msg);
+        strcpy(request.spec.mounts[0], "/mount");
+        strcpy(request.spec.mounts[1], "/mount/data");
+        CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT, "and no volume in a mount: %s", e.msg);
+        strcpy(request.spec.mounts[1], "/data");
+        request.spec.volumes[1][0] = 'X';
+        CHECK(check(&request, &e) == -CLOCHE_E_PROTOCOL, "an id is digits: %s", e.msg);
+        request.spec.volumes[1][0] = '0';
+        request.spec.is_sandbox = 0;
+        CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT, "a run has none: %s", e.msg);
+}
+
 int main(void)
 {
         test_sizes();
@@ -282,6 +346,8 @@ int main(void)
         test_paths();
         test_trees();
         test_mounts();
+        test_volumes();
+        test_volumes_of_a_box();
         test_services();
         test_limits();
         test_new_limits();

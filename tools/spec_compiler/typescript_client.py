@@ -13,6 +13,7 @@ FIELD_TYPES = {
     "LIST": "readonly [first: number, last: number]",
     "OBJECT": "Record<string, unknown>",
 }
+LIST_TYPES = {"volumes": "readonly SandboxVolume[]"}
 OBJECT_TYPES = {"network": "NetworkPolicy", "addNetwork": "Omit<NetworkPolicy, 'dns'>", "env": "Record<string, string | null>", "terminal": "TerminalSize"}
 
 ERROR = """/** {text} */
@@ -106,6 +107,8 @@ export const backupCommands = {{
 def type_of(field):
     if field["type"] == "OBJECT" and field["name"] in OBJECT_TYPES:
         return OBJECT_TYPES[field["name"]]
+    if field["type"] == "LIST" and field["name"] in LIST_TYPES:
+        return LIST_TYPES[field["name"]]
     return FIELD_TYPES[field["type"]]
 
 
@@ -154,7 +157,7 @@ def sandbox(operations, fields):
     streams = alternatives(operation["method"] for operation in operations if operation["kind"] == "STREAM")
     classes = "\n".join(classes_of(operations))
     return f"""{head('sandbox.def')}import type {{ Asking, OperationOptions }} from '../internal/asking.js'
-import type {{ Answers, NetworkPolicy, StreamEvents, TerminalSize }} from '../sandbox/answers.js'
+import type {{ Answers, NetworkPolicy, SandboxVolume, StreamEvents, TerminalSize }} from '../sandbox/answers.js'
 import type {{ Limits }} from './limits.js'
 
 {params}

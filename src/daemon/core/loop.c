@@ -406,6 +406,8 @@ static int start_sandboxes(struct daemon *d, struct cloche_err *e)
                 .save_every_ms = d->options.save_every_ms,
                 .sandboxes_max = (unsigned)d->options.sandboxes_max,
                 .saved_max = (unsigned)d->options.saved_max,
+                .volumes_max = (unsigned)d->options.volumes_max,
+                .volume_bytes_max = d->options.volume_bytes_max,
                 .on_unsaved = on_unsaved,
                 .on_lost = on_lost,
                 .on_load = on_load,

@@ -4,6 +4,7 @@
 #include "caller.h"
 #include "packages.h"
 
+#include "base/privilege.h"
 #include "base/utf8.h"
 #include "user/images-dir.h"
 
@@ -15,6 +16,7 @@
 
 #define BAD_INPUT 2
 #define MOUNT_ROOTS_MAX 32 /* cloche.h, mount_roots */
+#define VOLUMES_DIR_OF_ROOT "/var/lib/cloche/volumes"
 #define ON_DEMAND_IDLE_MS 300000
 
 static int bad(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -217,6 +219,12 @@ static int set_package_proxy(struct daemon_options *o, const char *value)
         return expected ? bad("--package-proxy must be %s, not '%s'", expected, value) : 0;
 }
 
+static int set_volumes(struct daemon_options *o, const char *value)
+{
+        o->engine.volumes_dir = value;
+        return *value && *value != '/' ? bad("--volumes must be an absolute path or '', not '%s'", value) : 0;
+}
+
 static int set_image_changes(struct daemon_options *o, const char *value)
 {
         static const char *const names[] = {"none", "owner", "all"};
@@ -320,6 +328,12 @@ static const struct option_row {
          NUMBER(save_every_ms, 0, 86400, 1000)},
         {"--max-sandboxes", "N", "sandboxes that run at one time (1000)", NUMBER(sandboxes_max, 1, 100000, 1)},
         {"--max-saved", "N", "sandboxes of one caller, running and saved (10000)", NUMBER(saved_max, 1, 1000000, 1)},
+        {"--volumes", "DIR",
+         "the directory of volumes, which root's keeper alone can reach; '': none (/var/lib/cloche/volumes for root)",
+         set_volumes},
+        {"--max-volumes", "N", "volumes of one caller (64)", NUMBER(volumes_max, 1, 1000000, 1)},
+        {"--volume-space", "MIB", "size of all volumes of one caller, which is reserved on the disk (16384)",
+         NUMBER(volume_bytes_max, 16, 1u << 24, 1u << 20)},
         {"--contexts", "LANGUAGE,…",
          "set up contexts of these languages at the start instead of at first use; '': none (with --container-listen: "
          "javascript,typescript if 1 GiB of memory is free)",
@@ -467,6 +481,10 @@ int options_read(int argc, char **argv, struct daemon_options *ret, int *ret_cod
                 ret->engine.images_dir = images_dir_find(images_dir, sizeof(images_dir));
         else if (!ret->engine.images_dir[0])
                 ret->engine.images_dir = NULL;
+        if (!ret->engine.volumes_dir)
+                ret->engine.volumes_dir = privilege_is_root() ? VOLUMES_DIR_OF_ROOT : NULL;
+        else if (!ret->engine.volumes_dir[0])
+                ret->engine.volumes_dir = NULL;
         if (*ret_code == 0 && ret->is_on_demand && !ret->exit_when_idle_ms)
                 ret->exit_when_idle_ms = ON_DEMAND_IDLE_MS;
         if (*ret_code == 0 && (ret->connect_fd >= 0 || ret->is_on_demand) && ret->engine.mount_root_count == 0)

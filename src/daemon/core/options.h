@@ -49,7 +49,7 @@ struct daemon_options {
         const char *network;       /* rules, with commas; NULL: none */
         const char *package_proxy; /* URL; NULL: none */
         enum image_changes image_changes;
-        unsigned long save_every_ms, sandboxes_max, saved_max;
+        unsigned long save_every_ms, sandboxes_max, saved_max, volumes_max, volume_bytes_max;
         unsigned long grace_ms, connections_max, body_bytes_max, auth_ms, image_bytes_max;
         unsigned long exit_when_idle_ms; /* 0: never */
         unsigned long hang_ms;           /* 0: never */

@@ -476,7 +476,7 @@ static int name_directory(const char *word, const char *path, char *text, size_t
 {
         if ((size_t)snprintf(text, size, "%s%s", word, path) >= size)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "the path of the image, of the images or of the runtimes is too long");
+                               "the path of the image, of the images, of the volumes or of the runtimes is too long");
         argv[(*argc)++] = text;
         return 0;
 }
@@ -484,8 +484,9 @@ static int name_directory(const char *word, const char *path, char *text, size_t
 int keeper_start(const char *libexec_dir, const struct keeper_options *opt, struct keeper **ret, struct cloche_err *e)
 {
         char program[KEEPER_PATH_MAX], init[KEEPER_PATH_MAX], image[KEEPER_PATH_MAX + sizeof(KEEPER_IMAGE)],
-                trees[KEEPER_PATH_MAX + sizeof(KEEPER_TREES)], runtimes[KEEPER_PATH_MAX + sizeof(KEEPER_RUNTIMES)];
-        char *argv[7 + KEEPER_ROOTS_MAX + 1] = {(char *)"cloche-keeper", init};
+                trees[KEEPER_PATH_MAX + sizeof(KEEPER_TREES)], volumes[KEEPER_PATH_MAX + sizeof(KEEPER_VOLUMES)],
+                runtimes[KEEPER_PATH_MAX + sizeof(KEEPER_RUNTIMES)];
+        char *argv[8 + KEEPER_ROOTS_MAX + 1] = {(char *)"cloche-keeper", init};
         size_t argc = 2;
         _cleanup_fd_ int theirs_fd = -EBADF;
         struct keeper_wait hello = {0};
@@ -503,6 +504,8 @@ int keeper_start(const char *libexec_dir, const struct keeper_options *opt, stru
         if ((opt->image && opt->image[0] &&
              name_directory(KEEPER_IMAGE, opt->image, image, sizeof(image), argv, &argc, e) < 0) ||
             (opt->trees && name_directory(KEEPER_TREES, opt->trees, trees, sizeof(trees), argv, &argc, e) < 0) ||
+            (opt->volumes &&
+             name_directory(KEEPER_VOLUMES, opt->volumes, volumes, sizeof(volumes), argv, &argc, e) < 0) ||
             (opt->runtimes &&
              name_directory(KEEPER_RUNTIMES, opt->runtimes, runtimes, sizeof(runtimes), argv, &argc, e) < 0))
                 return -(int)e->code;
@@ -633,6 +636,17 @@ int keeper_serve_async(struct keeper *k, uint32_t box, const struct keeper_servi
 
         k->request.service = *spec;
         return r < 0 ? r : send_request(k, box, fds, fd_count, done, data, e);
+}
+
+int keeper_volume_async(struct keeper *k, const struct keeper_volume_spec *spec, keeper_done done, void *data,
+                        struct cloche_err *e)
+{
+        int r = prepare(k, KEEPER_VOLUME, e);
+
+        if (r < 0)
+                return r;
+        k->request.volume = *spec;
+        return send_request(k, KEEPER_NO_BOX, NULL, 0, done, data, e);
 }
 
 int keeper_box_limit_async(struct keeper *k, uint32_t box, const struct keeper_box_limits *limits, keeper_done done,

@@ -43,6 +43,7 @@ struct keeper_options {
         size_t root_count;
         const char *image, *trees, *runtimes; /* the image of boxes that name none; the directories of images they may
                                                  name and of their runtimes: absolute, NULL for none; borrowed */
+        const char *volumes;                  /* the directory of volumes, likewise */
         int core_scheduling;                  /* enable the guard of this name */
         int images_are_written;               /* KEEPER_SERVICE_IMAGES may change the store */
 };
@@ -110,6 +111,9 @@ CLOCHE_MUST_CHECK int keeper_box_fork_async(struct keeper *k, uint32_t box, cons
 CLOCHE_MUST_CHECK int keeper_serve_async(struct keeper *k, uint32_t box, const struct keeper_service_spec *spec,
                                          const int *fds, size_t fd_count, keeper_done done, void *data,
                                          struct cloche_err *e);
+/* Make, open, close or remove a volume. */
+CLOCHE_MUST_CHECK int keeper_volume_async(struct keeper *k, const struct keeper_volume_spec *spec, keeper_done done,
+                                          void *data, struct cloche_err *e);
 /* Set memory_bytes, pids and cpu_percent of limits; 0 keeps a limit, UINT64_MAX removes it.
  * CLOCHE_E_INVALID_ARGUMENT: the box uses more memory than that; nothing was changed. */
 CLOCHE_MUST_CHECK int keeper_box_limit_async(struct keeper *k, uint32_t box, const struct keeper_box_limits *limits,

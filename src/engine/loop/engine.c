@@ -272,6 +272,7 @@ static int start(cloche_engine *engine, const struct cloche_engine_options *opt,
         engine->has_images = trees[0] != '\0';
         keeper.image = engine->image;
         keeper.trees = engine->has_images ? trees : NULL;
+        keeper.volumes = opt->volumes_dir;
         keeper.images_are_written = opt->images_are_written;
         keeper.runtimes = runtimes_path;
         keeper.roots = (const char *const *)engine->mount_roots.arguments;

@@ -15,6 +15,7 @@ extern int mount(const char *source, const char *target, const char *type, unsig
 extern int umount2(const char *target, int flags);
 #define MNT_DETACH_FLAG 2
 #define MS_BIND_FLAG 4096
+#define MS_PRIVATE_FLAG (1u << 18)
 
 static int clone_tree(int dir_fd, const char *name, unsigned recursive, uint64_t attributes, int *ret_fd,
                       struct cloche_err *e)
@@ -74,6 +75,24 @@ int mount_make(const char *type, const char *const *options, uint64_t attributes
                 return -errno;
         fd = (int)syscall(SYS_fsmount, fs_fd, FSMOUNT_CLOEXEC, attributes);
         return fd < 0 ? -errno : fd;
+}
+
+int mount_map_users(int tree_fd, int user_fd, struct cloche_err *e)
+{
+        struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)user_fd};
+
+        if (syscall(SYS_mount_setattr, tree_fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "map the users of a mount");
+        return 0;
+}
+
+int mount_part(struct cloche_err *e)
+{
+        struct mount_attr attr = {.propagation = MS_PRIVATE_FLAG};
+
+        if (syscall(SYS_mount_setattr, AT_FDCWD, "/", AT_RECURSIVE, &attr, sizeof(attr)) < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "part with the mounts of the host");
+        return 0;
 }
 
 int mount_attach_to(int tree_fd, int place_fd, const char *name, struct cloche_err *e)

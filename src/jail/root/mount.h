@@ -23,6 +23,12 @@ int mount_attach(int tree_fd, const char *target, struct cloche_err *e);
  * The descriptor of its root, owned by the caller, or -errno. */
 int mount_make(const char *type, const char *const *options, uint64_t attributes);
 
+/* Show the owners of this copy's files as the user namespace maps them; nothing has used the copy yet (Linux 5.12). */
+int mount_map_users(int tree_fd, int user_fd, struct cloche_err *e);
+
+/* In a mount namespace that is a copy: nothing that is mounted in either reaches the other. */
+int mount_part(struct cloche_err *e);
+
 /* Attach it at an open file or directory; the error names it /name. */
 int mount_attach_to(int tree_fd, int place_fd, const char *name, struct cloche_err *e);
 

@@ -5,11 +5,13 @@
 
 #include "base/err.h"
 #include "engine/mounts/mount.h"
+#include "sandbox/environment/volumes.h"
 
 #include <stdlib.h>
 
 static int make(const struct sandboxes *all, const struct image *image, const struct cloche_limits *limits,
-                uint32_t beside, const struct mounts *mounts, keeper_done done, void *data, struct cloche_err *e)
+                uint32_t beside, const struct mounts *mounts, const struct volume_uses *volumes, keeper_done done,
+                void *data, struct cloche_err *e)
 {
         struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
         int is_own = beside == KEEPER_NO_BOX, r;
@@ -20,6 +22,8 @@ static int make(const struct sandboxes *all, const struct image *image, const st
         spec->is_sandbox = (uint32_t)is_own;
         if (mounts)
                 mounts_describe(mounts, spec);
+        if (volumes)
+                sandbox_volumes_describe(volumes, spec);
         r = engine_box_spec(all->engine, image, NULL, spec, e);
         if (!is_own) {
                 spec->shared_with = beside;
@@ -65,4 +69,11 @@ static unsigned detach(const struct sandboxes *all, const void *data)
         return keeper_detach(all->engine->keeper, data);
 }
 
-const struct sandbox_boxes sandbox_boxes_of_keeper = {make, drop, limit, freeze, read_usage, request_usage, detach};
+static int volume(const struct sandboxes *all, const struct keeper_volume_spec *spec, keeper_done done, void *data,
+                  struct cloche_err *e)
+{
+        return keeper_volume_async(all->engine->keeper, spec, done, data, e);
+}
+
+const struct sandbox_boxes sandbox_boxes_of_keeper = {make,       drop,          limit,  freeze,
+                                                      read_usage, request_usage, detach, volume};

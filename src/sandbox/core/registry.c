@@ -5,6 +5,7 @@
 #include "sandbox/environment/layer.h"
 #include "sandbox/environment/mounts.h"
 #include "sandbox/environment/packages.h"
+#include "sandbox/environment/volumes.h"
 #include "sandbox/life/deadline.h"
 #include "sandbox/network/connections.h"
 #include "sandbox/network/port.h"
@@ -143,6 +144,7 @@ int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, s
         TAILQ_INIT(&all->ended);
         TAILQ_INIT(&all->released);
         TAILQ_INIT(&all->package_jobs);
+        TAILQ_INIT(&all->volumes);
         all->state_fd = all->shell_fd = all->files_fd = all->gemrc_fd = -EBADF;
         all->state_dir = opt->state_dir ? strdup(opt->state_dir) : NULL;
         all->preview_host = opt->preview_host ? strdup(opt->preview_host) : NULL;
@@ -232,6 +234,7 @@ void sandboxes_free(struct sandboxes *all)
                 sandbox_end(s);
         while ((s = TAILQ_FIRST(&all->pool)))
                 sandbox_end(s);
+        sandbox_volumes_free(all);
         context_notebooks_free(all);
         handle_close(all->turn_check);
         handle_close(all->refill_timer);
@@ -280,7 +283,8 @@ static int is_usual(const struct sandboxes *all, const json_t *params)
                 count += json_object_get(limits, changeable[i]) != NULL;
         return count == json_object_size(limits) && !json_object_get(params, "image") &&
                !json_object_get(params, "mount") && !json_object_get(params, "packages") &&
-               json_object_size(json_object_get(params, "env")) == 0 && (!network || json_equal(network, all->network));
+               !json_object_get(params, "volumes") && json_object_size(json_object_get(params, "env")) == 0 &&
+               (!network || json_equal(network, all->network));
 }
 
 static void make_up_name(char *ret)
@@ -360,6 +364,8 @@ int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
         if (r == 0 && !s)
                 r = sandbox_mounts_check(request, e);
         if (r == 0 && !s)
+                r = sandbox_volumes_check(request, e);
+        if (r == 0 && !s)
                 r = sandbox_check_count(request->all, request->principal, e);
         if (r == 0 && !s && json_object_get(request->params, "packages"))
                 r = sandbox_packages_find(request, &image, handle_CREATE, packages, e);
@@ -376,6 +382,7 @@ int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
                         s->image_name = json_incref(json_object_get(request->params, "imageName"));
                         s->packages = json_incref(json_object_get(request->params, "packages"));
                         sandbox_mounts_define(s, request);
+                        s->volumes = json_incref(json_object_get(request->params, "volumes"));
                         s->is_untried = s->state == SANDBOX_STOPPED;
                 }
                 r = s ? sandbox_update_begin(s, request, request->params, created, e) : -(int)e->code;

@@ -12,6 +12,7 @@
 #include "sandbox/context/cell-output.h"
 #include "sandbox/context/context.h"
 #include "sandbox/environment/mounts.h"
+#include "sandbox/environment/volumes.h"
 #include "sandbox/life/deadline.h"
 #include "sandbox/life/pause.h"
 #include "sandbox/network/connections.h"
@@ -199,6 +200,7 @@ static void sandbox_free(struct sandbox *s)
         json_decref(s->image_name);
         json_decref(s->packages);
         json_decref(s->mount);
+        json_decref(s->volumes);
         json_decref(s->synced);
         free(s);
 }
@@ -361,6 +363,7 @@ static void release(struct sandbox *s)
         sandbox_pause_on_box_closed(s);
         connections_close(&s->connections);
         sandbox_mounts_close(s);
+        sandbox_volumes_close(s);
         control_close(&s->control);
         fd_close(&s->pidfd);
 }
@@ -682,6 +685,25 @@ static void on_made(void *data, struct keeper_reply *reply)
                 restore_when_ready(s);
 }
 
+static int make_box(struct sandbox *s, struct cloche_err *e)
+{
+        s->waits_for_volumes = 0;
+        return s->all->boxes->make(s->all, &s->image, &s->limits, KEEPER_NO_BOX, s->mounts, s->volume_uses, on_made, s,
+                                   e);
+}
+
+void sandbox_on_volumes(struct sandbox *s, const struct cloche_err *e)
+{
+        struct cloche_err own = {0};
+
+        if (!s->waits_for_volumes || s->start_error.code)
+                return;
+        if (!e && (!sandbox_volumes_are_open(s) || make_box(s, &own) == 0))
+                return;
+        s->start_error = e ? *e : own;
+        sandbox_schedule_turn(s);
+}
+
 void sandbox_start(struct sandbox *s)
 {
         unsigned most = s->all->options.sandboxes_max ? s->all->options.sandboxes_max : SANDBOXES_MAX;
@@ -698,7 +720,10 @@ void sandbox_start(struct sandbox *s)
                     ? err_set(&e, CLOCHE_E_QUEUE_FULL, "%u sandboxes run already: stop one (sandbox.stop)", most)
                     : sandbox_mounts_prepare(s, &e);
         if (r == 0)
-                r = s->all->boxes->make(s->all, &s->image, &s->limits, KEEPER_NO_BOX, s->mounts, on_made, s, &e);
+                r = sandbox_volumes_prepare(s, &e);
+        s->waits_for_volumes = r == 0;
+        if (r == 0 && sandbox_volumes_are_open(s))
+                r = make_box(s, &e);
         if (r < 0) { /* reported in the next loop iteration: no callback is called from within the request */
                 s->start_error = e;
                 sandbox_schedule_turn(s);
@@ -819,6 +844,8 @@ json_t *sandbox_json(struct sandbox *s)
                 json_object_set(object, "packages", s->packages);
         if (object && s->mount)
                 json_object_set_new(object, "mounts", sandbox_mounts_json(s));
+        if (object && s->volumes)
+                json_object_set(object, "volumes", s->volumes);
         if (object && s->save_error[0])
                 json_object_set_new(object, "saveError", json_string(s->save_error));
         if (object && s->saved_ms)

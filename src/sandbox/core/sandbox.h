@@ -44,6 +44,8 @@ struct sandboxes_options {
         uint64_t save_every_ms; /* interval of saves of a running sandbox with changes; 0: only when it stops */
         unsigned sandboxes_max; /* running at once, of all principals; 0: 1000 */
         unsigned saved_max;     /* of one principal, running or not; 0: 10000 */
+        unsigned volumes_max;   /* of one principal; 0: 64 */
+        uint64_t volume_bytes_max; /* of all volumes of one principal; 0: 16 GiB */
         /* A sandbox's files could not be saved. Called again only after a successful save, and when
          * sandboxes_stop ends the sandbox. May be NULL. */
         void (*on_unsaved)(void *data, int64_t principal, const char *name, const struct cloche_err *e);

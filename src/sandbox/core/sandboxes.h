@@ -47,6 +47,7 @@ struct sandboxes {
         json_t *gemrc;   /* text of gem's configuration; NULL: none */
         int gemrc_fd;    /* the same as a sealed memory file; -EBADF: none */
         TAILQ_HEAD(package_jobs, package_job) package_jobs;
+        TAILQ_HEAD(volume_list, sandbox_volume) volumes;
         int state_fd;             /* -EBADF: none */
         uint64_t layers_swept_ns; /* when layers of packages were last looked through; 0: not yet */
         int shell_fd, files_fd;   /* the builtin and the file program, sealed memory files; -errno */
@@ -89,6 +90,7 @@ struct sandbox {
         json_t *packages;   /* that it began with; NULL: none */
         json_t *mount;      /* as a run's; NULL: none */
         int has_caller;     /* each start needs the socket of the user who made it, whose rights its mounts have */
+        json_t *volumes;    /* as they were given; NULL: none */
         uint64_t idle_ms;
         struct deadline deadline;
         /* While it runs. */
@@ -111,6 +113,8 @@ struct sandbox {
         struct mounts *mounts;           /* or NULL */
         int has_mounts;                  /* all are served and attached */
         struct mounts_sync *mounts_sync; /* that the next stop shall do; or NULL */
+        struct volume_uses *volume_uses; /* or NULL */
+        int waits_for_volumes;           /* its box is made when they are open */
         json_t *synced;                  /* the outcome of the last one, or NULL */
         struct connections connections;
         json_t *decisions;
@@ -178,6 +182,8 @@ void sandbox_start(struct sandbox *s);
 void sandbox_stop(struct sandbox *s, int save);
 /* Its mounts are served, or with e one of them no longer is. */
 void sandbox_on_mounts(struct sandbox *s, const struct cloche_err *e);
+/* One of its volumes is open, or with e could not be opened. */
+void sandbox_on_volumes(struct sandbox *s, const struct cloche_err *e);
 void sandbox_touch(struct sandbox *s);  /* a request came */
 void sandbox_change(struct sandbox *s); /* the same, and its files may have changed */
 int sandbox_is_busy(const struct sandbox *s);

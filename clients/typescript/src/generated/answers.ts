@@ -563,6 +563,16 @@ export interface SandboxMount {
   state: 'mounted' | 'stopped' | 'lost'
 }
 
+/** A volume in a sandbox. */
+export interface SandboxVolume {
+  /** Its name. */
+  name: string
+  /** Its place in the sandbox. */
+  path: string
+  /** The sandbox cannot write to it. */
+  readOnly?: boolean
+}
+
 /** A sandbox. */
 export interface Sandbox {
   /** Its name. */
@@ -585,6 +595,8 @@ export interface Sandbox {
   packages?: unknown
   /** Directories and files of the host in it. */
   mounts?: SandboxMount[]
+  /** Volumes in it. */
+  volumes?: SandboxVolume[]
   /** The environment of all its programs. */
   env: Record<string, string>
   /** The rules for its connections; without allow: no network. */
@@ -635,6 +647,8 @@ export interface SandboxStopped {
   packages?: unknown
   /** Directories and files of the host in it. */
   mounts?: SandboxMount[]
+  /** Volumes in it. */
+  volumes?: SandboxVolume[]
   /** The environment of all its programs. */
   env: Record<string, string>
   /** The rules for its connections; without allow: no network. */
@@ -687,6 +701,8 @@ export interface SandboxResumed {
   packages?: unknown
   /** Directories and files of the host in it. */
   mounts?: SandboxMount[]
+  /** Volumes in it. */
+  volumes?: SandboxVolume[]
   /** The environment of all its programs. */
   env: Record<string, string>
   /** The rules for its connections; without allow: no network. */
@@ -739,6 +755,8 @@ export interface SandboxCreated {
   packages?: unknown
   /** Directories and files of the host in it. */
   mounts?: SandboxMount[]
+  /** Volumes in it. */
+  volumes?: SandboxVolume[]
   /** The environment of all its programs. */
   env: Record<string, string>
   /** The rules for its connections; without allow: no network. */
@@ -773,6 +791,40 @@ export interface SandboxCreated {
 export interface Sandboxes {
   /** One for each. */
   sandboxes: Sandbox[]
+}
+
+/** The usage of a volume. */
+export interface VolumeUsage {
+  /** Bytes that it has for files and directories. */
+  bytes: number
+  /** Bytes in use. */
+  usedBytes: number
+  /** Number of files and directories that it can hold. */
+  entries: number
+  /** Number of those in use; a few are the file system's own. */
+  usedEntries: number
+}
+
+/** A volume. */
+export interface Volume {
+  /** Its name. */
+  volume: string
+  /** The bytes that are reserved for it. */
+  sizeBytes: number
+  /** When it was made. */
+  createdAt: string
+  /** Labels for the caller's own use. */
+  labels: Record<string, string>
+  /** The sandboxes that name it, running or not. */
+  usedBy: string[]
+  /** Its usage; in the answer of volume.get. */
+  usage?: VolumeUsage
+}
+
+/** The caller's volumes. */
+export interface Volumes {
+  /** One for each. */
+  volumes: Volume[]
 }
 
 /** A session. */
@@ -1655,6 +1707,10 @@ export interface Answers {
   'sandbox.resume': SandboxResumed
   'sandbox.delete': Empty
   'sandbox.events': Empty
+  'volume.create': Volume
+  'volume.list': Volumes
+  'volume.get': Volume
+  'volume.delete': Empty
   'session.create': SessionCreated
   'session.list': Sessions
   'session.delete': SessionName

@@ -1,6 +1,6 @@
 // Written by tools/spec from spec/sandbox.def: change that.
 import type { Asking, OperationOptions } from '../internal/asking.js'
-import type { Answers, NetworkPolicy, StreamEvents, TerminalSize } from '../sandbox/answers.js'
+import type { Answers, NetworkPolicy, SandboxVolume, StreamEvents, TerminalSize } from '../sandbox/answers.js'
 import type { Limits } from './limits.js'
 
 /** Parameters of sandbox.create. */
@@ -15,6 +15,8 @@ export interface SandboxCreateParams {
   imageSettings?: Record<string, unknown> | undefined
   /** Directories and files of the host under rules: an object as that of a run, without sync. It stays. Writes of the guest stay in the sandbox until it stops. */
   mount?: Record<string, unknown> | undefined
+  /** Volumes of the caller in it: [{name, path, readOnly}]. They stay; with mounts at most eight, none of which lies in a volume. */
+  volumes?: readonly SandboxVolume[] | undefined
   /** Added to the environment of all its programs. */
   env?: Record<string, string> | undefined
   /** Rules for its connections: {allow, deny}; absent: the daemon's (--network), by default none. */
@@ -65,6 +67,28 @@ export interface SandboxStopParams {
 export interface SandboxPauseParams {
   /** false: do not save its files before. */
   save?: boolean | undefined
+}
+
+/** Parameters of volume.create. */
+export interface VolumeCreateParams {
+  /** Its name: 1 to 63 of A-Z a-z 0-9 - _, with a letter or digit first. */
+  volume: string
+  /** Its size, from 16 MiB on, which is reserved on the host's disk. Tables of its file system take some of it; it holds an entry for each 16 KiB. */
+  sizeBytes: number
+  /** Labels for the caller's own use. */
+  labels?: Record<string, string> | undefined
+}
+
+/** Parameters of volume.get. */
+export interface VolumeGetParams {
+  /** Its name. */
+  volume: string
+}
+
+/** Parameters of volume.delete. */
+export interface VolumeDeleteParams {
+  /** Its name. */
+  volume: string
 }
 
 /** Parameters of session.create. */
@@ -604,6 +628,10 @@ export type Method =
   | 'sandbox.resume'
   | 'sandbox.delete'
   | 'sandbox.events'
+  | 'volume.create'
+  | 'volume.list'
+  | 'volume.get'
+  | 'volume.delete'
   | 'session.create'
   | 'session.list'
   | 'session.delete'
@@ -712,6 +740,30 @@ export class SandboxOperations {
   /** Run a command in a session's shell, after the earlier ones. */
   exec (params: ExecParams, options: OperationOptions = {}): Asking<Answers['exec'], EventsOf<'exec'>> {
     return this.ask('exec', params, options)
+  }
+}
+
+export class VolumeOperations {
+  constructor (protected readonly ask: Ask) {}
+
+  /** Make a volume: a directory that is kept, of a fixed size, which sandboxes of this caller mount. */
+  async create (params: VolumeCreateParams, options: OperationOptions = {}): Promise<Answers['volume.create']> {
+    return await this.ask('volume.create', params, options)
+  }
+
+  /** List the caller's volumes. */
+  async list (options: OperationOptions = {}): Promise<Answers['volume.list']> {
+    return await this.ask('volume.list', {}, options)
+  }
+
+  /** Return one volume with its usage. */
+  async get (params: VolumeGetParams, options: OperationOptions = {}): Promise<Answers['volume.get']> {
+    return await this.ask('volume.get', params, options)
+  }
+
+  /** Remove a volume with all its files, unless a sandbox names it, running or not. */
+  async delete (params: VolumeDeleteParams, options: OperationOptions = {}): Promise<Answers['volume.delete']> {
+    return await this.ask('volume.delete', params, options)
   }
 }
 
