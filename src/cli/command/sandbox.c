@@ -1,73 +1,12 @@
 /* cloche sandbox create, ls, get, set, stop, save, pause, resume, rm. Runs in: the CLI, as its user. */
 #include "cli/options/options.h"
-#include "cli/options/quantity.h"
+#include "cli/output/object.h"
 #include "cli/output/print.h"
 
 #include <stdio.h>
 #include <string.h>
 
 /* -- printing ------------------------------------------------------------------------------------------------- */
-
-static void print_text(const char *text)
-{
-        print_bytes(stdout, text, strlen(text), PRINT_NAME);
-}
-
-static int ends_with(const char *name, const char *end)
-{
-        return strlen(name) >= strlen(end) && strcmp(name + strlen(name) - strlen(end), end) == 0;
-}
-
-/* name: its suffix gives the unit of a number. */
-static void print_scalar(const char *name, const json_t *value)
-{
-        char quantity[QUANTITY_TEXT_BYTES];
-        int is_time = ends_with(name, "Ms");
-        char *text;
-
-        if (json_integer_value(value) > 0 && (is_time || ends_with(name, "Bytes"))) {
-                puts((is_time ? quantity_ms_text : quantity_bytes_text)((double)json_integer_value(value), quantity));
-                return;
-        }
-        text = json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
-
-        print_text(text ? text : json_is_string(value) ? json_string_value(value) : "?");
-        putchar('\n');
-        free(text);
-}
-
-/* Print a line per value: the path of names, then the value. */
-static void print_values(const char *before, const json_t *value)
-{
-        char name[200];
-        const char *key;
-        json_t *member;
-        size_t i;
-
-        if (json_is_array(value))
-                json_array_foreach (value, i, member) {
-                        printf("%-26s ", before);
-                        print_scalar(before, member);
-                }
-        else if (json_is_object(value))
-                json_object_foreach ((json_t *)value, key, member) {
-                        snprintf(name, sizeof(name), "%s%s%s", before, *before ? "." : "", key);
-                        print_values(name, member);
-                }
-        else {
-                print_text(before);
-                printf("%*s ", (int)(strlen(before) < 26 ? 26 - strlen(before) : 0), "");
-                print_scalar(before, value);
-        }
-}
-
-static void print_one(const json_t *sandbox, int json)
-{
-        if (json)
-                sandbox_print_json(sandbox);
-        else
-                print_values("", sandbox);
-}
 
 static void print_row(const json_t *of)
 {
@@ -91,6 +30,8 @@ static json_t *given_params(const struct cli_request *request)
                 sandbox_add_environment(words, params);
         if (params && request->mounts.object)
                 json_object_set(params, "mount", request->mounts.object);
+        if (params && words->volumes)
+                json_object_set(params, "volumes", words->volumes);
         if (params && words->idle_ms != UINT64_MAX)
                 json_object_set_new(params, "idleMs", json_integer((json_int_t)words->idle_ms));
         if (params && words->lifetime_ms != UINT64_MAX)
@@ -137,7 +78,7 @@ static int get(struct cli_request *request)
         int code = sandbox_request_once(request, "sandbox.get", sandbox_params(request), &sandbox);
 
         if (code == 0)
-                print_one(sandbox, request->json);
+                print_object(sandbox, request->json);
         json_decref(sandbox);
         return code;
 }

@@ -1,5 +1,6 @@
 /* The options of the commands for sandboxes. Runs in: the CLI, as its user. */
 #include "options.h"
+#include "quantity.h"
 
 #include "engine/box/network-names.h"
 
@@ -91,6 +92,38 @@ int options_set_packages(struct cli_request *r, const char *v)
                 bad = cli_bad("--packages: '%s' is not text in UTF-8", v);
         json_decref(list);
         return bad;
+}
+
+/* NAME:/PATH, NAME:/PATH:ro */
+int options_set_volume(struct cli_request *r, const char *v)
+{
+        const char *colon = strchr(v, ':'), *end = strrchr(v, ':');
+        int is_read_only = colon && end > colon && strcmp(end, ":ro") == 0;
+        json_t *row;
+
+        if (!colon || colon == v || colon[1] != '/')
+                return cli_bad("--volume: '%s' is not NAME:/PATH or NAME:/PATH:ro (cloche volume ls lists the names)",
+                               v);
+        if (!is_read_only)
+                end = v + strlen(v);
+        row = json_pack("{s:s%, s:s%, s:b}", "name", v, (size_t)(colon - v), "path", colon + 1,
+                        (size_t)(end - colon - 1), "readOnly", is_read_only);
+        if (!row)
+                return cli_bad("--volume: '%s' is not text in UTF-8", v);
+        if (!r->sandbox.volumes)
+                r->sandbox.volumes = json_array();
+        json_array_append_new(r->sandbox.volumes, row);
+        return 0;
+}
+
+int options_set_size(struct cli_request *r, const char *v)
+{
+        double bytes;
+
+        if (quantity_bytes(v, 1, &bytes) < 0 || bytes < 1 || bytes > 1e16)
+                return cli_bad("--size: '%s' is not a size, such as 512M or 10G", v);
+        r->sandbox.size_bytes = (uint64_t)bytes;
+        return 0;
 }
 
 int options_set_label(struct cli_request *r, const char *v)

@@ -11,11 +11,11 @@ struct sandbox_options {
         const char *socket, *session, *cwd, *process, *signal, *word, *branch, *username,
                 *password_file; /* NULL: not given */
         const char *sandbox, *context, *language, *displays, *output, *image, *image_settings,
-                *image_name;                                                    /* NULL: not given */
-        json_t *allow, *add, *add_deny, *deny, *labels, *packages, *host_ports; /* owned */
-        uint64_t expose, unexpose, depth, count;                                /* 0: not given */
-        uint64_t idle_ms, lifetime_ms;                                          /* UINT64_MAX: not given */
-        const char *idle_action, *end_action;                                   /* NULL: not given */
+                *image_name;                                                              /* NULL: not given */
+        json_t *allow, *add, *add_deny, *deny, *labels, *packages, *host_ports, *volumes; /* owned */
+        uint64_t expose, unexpose, depth, count, size_bytes;                              /* 0: not given */
+        uint64_t idle_ms, lifetime_ms;                                                    /* UINT64_MAX: not given */
+        const char *idle_action, *end_action;                                             /* NULL: not given */
         int input, terminal, follow, none, log, no_replay, forkable, no_files, allow_errors, restart, is_sync,
                 is_unsaved;
 };

@@ -1,0 +1,106 @@
+/* cloche volume create, ls, inspect, rm. Runs in: the CLI, as its user. */
+#include "cli/options/options.h"
+#include "cli/options/quantity.h"
+#include "cli/output/object.h"
+#include "cli/output/print.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static json_t *name_params(const char *name)
+{
+        return json_pack("{s:s}", "volume", name);
+}
+
+static int create(struct cli_request *request)
+{
+        json_t *made = NULL;
+        int code;
+
+        if (!request->sandbox.size_bytes)
+                return cli_bad("expected --size: a volume has a fixed size, which is reserved on the daemon's disk");
+        code = sandbox_request_once(request, "volume.create",
+                                    json_pack("{s:s, s:I, s:O*}", "volume", request->positional[0], "sizeBytes",
+                                              (json_int_t)request->sandbox.size_bytes, "labels",
+                                              request->sandbox.labels),
+                                    &made);
+        if (code == 0 && request->json)
+                sandbox_print_json(made);
+        else if (code == 0)
+                printf("%s\n", sandbox_text(made, "volume"));
+        json_decref(made);
+        return code;
+}
+
+static void print_row(const json_t *of)
+{
+        char size[QUANTITY_TEXT_BYTES];
+        const json_t *users = json_object_get(of, "usedBy"), *user;
+        size_t i;
+
+        printf("%-24s %8s  %s ", sandbox_text(of, "volume"),
+               quantity_bytes_text((double)json_integer_value(json_object_get(of, "sizeBytes")), size),
+               sandbox_text(of, "createdAt"));
+        json_array_foreach (users, i, user)
+                printf("%s%s", i ? "," : " ", json_string_value(user));
+        putchar('\n');
+}
+
+static int list(struct cli_request *request)
+{
+        json_t *answer = NULL;
+        int code = sandbox_request_once(request, "volume.list", json_object(), &answer);
+
+        if (code == 0)
+                print_rows(json_object_get(answer, "volumes"), request->json, print_row);
+        json_decref(answer);
+        return code;
+}
+
+static int inspect(struct cli_request *request)
+{
+        json_t *volume = NULL;
+        int code = sandbox_request_once(request, "volume.get", name_params(request->positional[0]), &volume);
+
+        if (code == 0)
+                print_object(volume, request->json);
+        json_decref(volume);
+        return code;
+}
+
+/* Try all names. */
+static int drop(struct cli_request *request)
+{
+        struct daemon_client client;
+        int code = sandbox_open(request, &client);
+
+        if (code)
+                return code;
+        for (int i = 0; i < request->positional_count; i++) {
+                int bad = sandbox_request(&client, "volume.delete", name_params(request->positional[i]), NULL);
+
+                code = bad ? bad : code;
+        }
+        daemon_close(&client);
+        return code;
+}
+
+const struct cli_handler command_volume_create = {
+        .run = create,
+        .expected = "a name",
+        .positional_min = 1,
+        .positional_max = 1,
+};
+const struct cli_handler command_volume_ls = {.run = list};
+const struct cli_handler command_volume_inspect = {
+        .run = inspect,
+        .expected = "a volume",
+        .positional_min = 1,
+        .positional_max = 1,
+};
+const struct cli_handler command_volume_rm = {
+        .run = drop,
+        .expected = "volumes",
+        .positional_min = 1,
+        .positional_max = CLI_WORDS_MAX,
+};
