@@ -23,7 +23,7 @@ from ._sandbox import Context, Process, Sandbox, Session, Stream
 from ._sandbox_results import (Archived, Checkout, Completed, ExposedPort, FileChange, FileContent, FileEntry, FileList, FileMatch, Found,
                                KeptPackages, Logs,
                                Network, NetworkDecision, OpenPort, OutputPage, Ports, ProcessInfo, RefusedConnection, Replaced, SandboxEvent, SandboxInfo, SandboxMount,
-                               SessionInfo, Waited)
+                               SessionInfo, VolumeInfo, VolumeMount, Waited)
 from ._subprocess import AsyncSubprocessSandbox, SubprocessResult, SubprocessSandbox, Tool
 from ._sync import Cloche, Prefix
 from ._version import VERSION as __version__
@@ -40,5 +40,5 @@ __all__ = [
     "NetworkDecision", "OpenPort", "Output", "OutputPage", "Permissions", "Ports", "Prefix", "PrefixInfo", "Process", "ProcessInfo",
     "Question", "RefusedConnection", "Replaced", "Result", "Rule", "Run", "RunFailedError", "RunTimeoutError", "Sandbox", "SandboxEvent", "SandboxInfo", "SandboxMount",
     "Session", "SessionInfo", "Shim", "Skip", "Source", "Stream", "SubprocessResult", "SubprocessSandbox", "Symlink", "Sync", "SyncOutcome",
-    "SyncPlan", "SyncReport", "Tool", "UnknownMethodError", "Value", "ValueRefusedError", "Variable", "Waited", "WarmInterpreter", "__version__", *errors.__all__,
+    "SyncPlan", "SyncReport", "Tool", "UnknownMethodError", "Value", "ValueRefusedError", "Variable", "VolumeInfo", "VolumeMount", "Waited", "WarmInterpreter", "__version__", *errors.__all__,
 ]

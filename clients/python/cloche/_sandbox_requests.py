@@ -15,7 +15,8 @@ from ._requests import Handlers, Maybe, Request, Rules, _texts, check_timeout, l
 from ._results import Raw, _get, read_object, read_rows
 from ._rpc import Message
 from ._sandbox_results import (Archived, Checkout, Completed, ExposedPort, FileChange, FileContent, FileEntry, FileList, Found, KeptPackages, Logs, Network,
-                               NetworkDecision, OutputPage, Ports, ProcessInfo, Replaced, SandboxEvent, SandboxInfo, SessionInfo, Waited)
+                               NetworkDecision, OutputPage, Ports, ProcessInfo, Replaced, SandboxEvent, SandboxInfo, SessionInfo, VolumeInfo,
+                               VolumeMount, Waited)
 from ._values import Encoder
 from .errors import InvalidArgumentError, ProtocolError
 from .limits import Limits
@@ -153,6 +154,7 @@ def sandbox(name: str | None = None, *, limits: Limits | Mapping[str, int] | Non
             network: Rules | None = None, idle_ms: int | None = None, idle_action: str | None = None, lifetime_ms: int | None = None,
             end_action: str | None = None, labels: Mapping[str, str] | None = None, image: str | None = None, mount: Mount | Mapping[str, Any] | None = None,
             packages: Mapping[str, Sequence[str]] | None = None, image_settings: Mapping[str, Any] | None = None,
+            volumes: Sequence[VolumeMount | Mapping[str, Any]] | None = None,
             timeout: float | None = None) -> Request[Place]:
     """A persistent box: create it, or find the one of that name. It outlives the client.
 
@@ -168,12 +170,14 @@ def sandbox(name: str | None = None, *, limits: Limits | Mapping[str, int] | Non
     image_settings  what applies with a digest in place of a name: {"env": {"A": "1"}, "workingDirectory": "/srv"}
     mount    directories and files of the host under rules; what is written there stays in the sandbox until it stops (no sync)
     packages  that it begins with, installed once and then shared: {"pip": ["requests"], "npm": [...], "gem": [...]}
+    volumes  of this caller: VolumeMount(name, path, read_only), or the same as a mapping of name, path, readOnly
     """
     w = _Writer(None).add(sandbox=name, limits=limits_tree(limits) if limits is not None else None).env(env, False)
     w.add(network=network_tree(network), idleMs=idle_ms, idleAction=idle_action, lifetimeMs=lifetime_ms, endAction=end_action)
     w.add(labels=_labels(labels), image=image, mount=_mount(mount),
           imageSettings=dict(image_settings) if image_settings is not None else None,
-          packages={kind: list(names) for kind, names in packages.items()} if packages is not None else None)
+          packages={kind: list(names) for kind, names in packages.items()} if packages is not None else None,
+          volumes=[row.tree() if isinstance(row, VolumeMount) else dict(row) for row in volumes] if volumes is not None else None)
     return w.asks("sandbox.create", lambda message: Place(_text_of("sandbox")(message)), timeout)
 
 
@@ -191,6 +195,33 @@ def delete_packages(layer: str) -> Request[None]:
     """Remove kept packages. Sandboxes that began with them have them still."""
     return Request("packages.delete", {"layer": layer}, lambda message: None)
 
+
+# ---- volumes ----
+
+def create_volume(name: str, size_bytes: int, *, labels: Mapping[str, str] | None = None, timeout: float | None = None) -> Request[VolumeInfo]:
+    """Make a volume: a kept directory of a fixed size, which sandboxes mount (volumes of sandbox()). It needs a daemon of root.
+
+    size_bytes  from 16 MiB on, reserved on the host's disk; tables of its file system take some of it, and it holds an entry for each 16 KiB
+    """
+    return _Writer(None).add(volume=name, sizeBytes=size_bytes, labels=_labels(labels)).asks("volume.create", _reads(VolumeInfo.read), timeout)
+
+
+def volumes() -> Request[list[VolumeInfo]]:
+    """List the caller's volumes, without their usage."""
+    return Request("volume.list", {}, _rows("volumes", VolumeInfo.read))
+
+
+def volume(name: str) -> Request[VolumeInfo]:
+    """One volume with its usage."""
+    return _Writer(None).add(volume=name).asks("volume.get", _reads(VolumeInfo.read))
+
+
+def delete_volume(name: str) -> Request[None]:
+    """Remove it with all its files. InvalidStateError: a sandbox names it, running or not."""
+    return _Writer(None).add(volume=name).asks("volume.delete", _nothing)
+
+
+# ---- one sandbox ----
 
 def sandbox_info(at: Place) -> Request[SandboxInfo]:
     """State, limits, usage."""

@@ -131,6 +131,44 @@ class SandboxMount:
 
 
 @dataclass(frozen=True)
+class VolumeMount:
+    """A volume in a sandbox."""
+
+    name: str
+    path: str
+    """Absolute, in the sandbox."""
+    read_only: bool = False
+
+    @classmethod
+    def read(cls, raw: Raw) -> VolumeMount:
+        return cls(_get(raw, "name", str, ""), _path(raw, "path"), bool(raw.get("readOnly")))
+
+    def tree(self) -> dict[str, Any]:
+        return {"name": self.name, "path": self.path, "readOnly": self.read_only}
+
+
+@dataclass(frozen=True)
+class VolumeInfo:
+    """A volume: a kept directory of a fixed size, for the sandboxes of one caller."""
+
+    volume: str
+    size_bytes: int
+    """Reserved on the host's disk."""
+    created_at: str
+    labels: Mapping[str, str]
+    used_by: tuple[str, ...]
+    """The sandboxes that name it, running or not."""
+    usage: Mapping[str, int] | None = None
+    """bytes, usedBytes, entries, usedEntries; None in lists."""
+    raw: Raw = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, raw: Raw) -> VolumeInfo:
+        return cls(_get(raw, "volume", str, ""), _get(raw, "sizeBytes", int, 0), _get(raw, "createdAt", str, ""), _texts(raw, "labels"),
+                   tuple(_get(raw, "usedBy", list, [])), _get(raw, "usage", dict, None), raw)
+
+
+@dataclass(frozen=True)
 class SandboxInfo:
     name: str
     state: str
@@ -161,6 +199,7 @@ class SandboxInfo:
     """The end of its lifetime. None: no end."""
     resumed: str | None = None
     """How resume found it: "memory" (its processes go on), "files" (it was stopped) or "running" (it was not paused)."""
+    volumes: tuple[VolumeMount, ...] = ()
     raw: Raw = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -171,7 +210,8 @@ class SandboxInfo:
                    raw.get("savedAt"), _get(raw, "limits", dict, {}), _texts(raw, "env"), network, _get(raw, "idleMs", int, 0),
                    _texts(raw, "labels"), _get(raw, "sessions", int, 0), _get(raw, "processes", int, 0), _get(raw, "usage", dict, {}), _get(raw, "lost", dict, None),
                    _get(raw, "image", str, None), tuple(SandboxMount.read(row) for row in _get(raw, "mounts", list, [])),
-                   _get(raw, "imageName", str, None), _get(raw, "packages", dict, {}), raw.get("endsAt"), raw.get("resumed"), raw)
+                   _get(raw, "imageName", str, None), _get(raw, "packages", dict, {}), raw.get("endsAt"), raw.get("resumed"),
+                   tuple(VolumeMount.read(row) for row in _get(raw, "volumes", list, [])), raw)
 
 
 @dataclass(frozen=True)
