@@ -307,7 +307,8 @@ static _Noreturn void work(const struct keeper_state *keeper, const struct keepe
         char byte;
 
         if (dup2(report_fd, REPORT_FD) < 0 || close_range(REPORT_FD + 1, ~0u, 0) < 0 ||
-            prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent)
+            prctl(PR_SET_NAME, "cloche-volume") < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 ||
+            getppid() != parent)
                 _exit(126);
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, NULL);

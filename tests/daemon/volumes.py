@@ -1,13 +1,17 @@
 """Volumes: kept directories of a fixed size that several sandboxes of one principal mount."""
+import contextlib
 import os
+import socket
 import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from cloche import equal, need_root
 from http_client import Http
-from rpc import Daemon, Frames
+from rpc import DAEMON, Daemon, Frames, HANG
 from volume_client import MIB, SMALL, Volumes, at, shell
+
+USER = 54321
 
 
 def test_sandboxes_share_one_and_see_each_others_writes():
@@ -69,6 +73,10 @@ def test_one_in_use_is_not_deleted():
         frames.call("volume.create", volume="data", sizeBytes=SMALL)
         frames.call("sandbox.create", sandbox="next", volumes=[at("/data")])
         equal(shell(frames, "ls -A /data", "next"), "")
+        # A removal waits for a sandbox that is ending, and for requests that measure.
+        numbers = [frames.ask("volume.get", volume="data"), frames.ask("sandbox.delete", sandbox="next"), frames.ask("volume.delete", volume="data")]
+        equal([frames.wait(number).get("usedBy") for number in numbers], [["next"], None, None])
+        equal(volumes.images(), [])
 
 
 def test_another_principal_cannot_name_list_or_delete_it():
@@ -111,6 +119,24 @@ def test_requests_that_are_refused():
         equal(shell(frames, "echo x > /d/a/f; cat /d/b/f; ls /d /d/c"), "x\n/d:\na\nb\nc\n\n/d/c:\n")
 
 
+def test_beside_mounts_of_the_host():
+    with Volumes() as volumes:
+        os.mkdir(volumes.at("host"), 0o755)
+        with open(volumes.at("host/f"), "w") as file:
+            file.write("host")
+        with volumes.daemon("--mount-root", volumes.path) as daemon, daemon.frames() as frames:
+            frames.call("volume.create", volume="data", sizeBytes=SMALL)
+            mount = {"dirs": {"/mnt/m": volumes.at("host"), "/mnt/m/in": volumes.at("host")}}
+            refused = frames.refused("sandbox.create", sandbox="s", mount=mount, volumes=[at("/mnt/m/v")])
+            assert "beside" in refused.message, refused.message
+            frames.call("sandbox.create", sandbox="s", mount=mount, volumes=[at("/mnt/v"), at("/workspace/v", readOnly=True)])
+            equal(shell(frames, "cat /mnt/m/f /mnt/m/in/f; echo -n v > /mnt/v/f; cat v/f"), "hosthostv")
+            frames.call("context.create", sandbox="s", context="c", language="bash")
+            equal(frames.call("context.run", sandbox="s", context="c", code="cat /mnt/m/in/f /mnt/v/f /workspace/v/f; echo x > /workspace/v/f")["stdout"], "hostvv")
+            frames.call("sandbox.stop", sandbox="s")
+            equal(shell(frames, "cat /mnt/m/f v/f"), "hostv")
+
+
 def test_over_http():
     with Volumes() as volumes, volumes.daemon() as daemon, Http(daemon.connect()) as http:
         status, made = http.request("POST", "/v1/volumes", {"volume": "data", "sizeBytes": SMALL})
@@ -146,11 +172,32 @@ def test_a_full_disk_leaves_nothing():
             subprocess.run(["umount", volumes.at("volumes")], check=True)
 
 
+@contextlib.contextmanager
+def as_user(volumes):
+    """Frames to a private daemon of an ordinary user."""
+    os.mkdir(volumes.at("home"), 0o700)
+    os.chown(volumes.at("home"), USER, USER)
+    ours, theirs = socket.socketpair()
+    command = [DAEMON, "--connect-fd", str(theirs.fileno()), "--log-level", "warning", "--profile", "user", "--state-dir", volumes.at("home/state"), "--volumes", volumes.at("home/volumes")]
+    process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, user=USER, group=USER, extra_groups=[], env={"HOME": volumes.at("home"), "PATH": os.environ["PATH"]})
+    theirs.close()
+    try:
+        with Frames(ours) as frames:
+            yield frames
+    finally:
+        process.wait(HANG)
+
+
 def test_daemons_without_volumes_say_so():
     need_root()
     for options, word in ((("--state-dir", ""), "state directory"), (("--volumes", ""), "--volumes")):
         with Daemon(*options) as daemon, daemon.frames() as frames:
             assert word in frames.refused("volume.create", volume="data", sizeBytes=SMALL).message
+    with Volumes() as volumes, as_user(volumes) as frames:
+        refused = frames.refused("volume.create", volume="data", sizeBytes=SMALL)
+        equal(refused.name, "forbidden")
+        assert "daemon of root" in refused.message and volumes.images() == [], refused.message
+        equal(frames.call("volume.list")["volumes"], [])
     with Volumes() as volumes, volumes.daemon() as daemon, daemon.frames() as frames:
         os.mkdir(volumes.at("volumes"), 0o755)
         assert "must be its user's alone" in frames.refused("volume.create", volume="data", sizeBytes=SMALL).message

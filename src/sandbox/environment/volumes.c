@@ -191,6 +191,51 @@ static json_t *usage_json(const struct keeper_volume_usage *usage)
                          (json_int_t)usage->used_entries);
 }
 
+/* It stays. Without a request it was left by a killed daemon, and the next one tries again. */
+static void fail_removal(struct sandbox_volume *volume, const struct cloche_err *e)
+{
+        struct sandbox_request *request = find_request(volume, handle_VOLUME_DELETE);
+
+        volume->is_asked = 0;
+        if (!request)
+                return;
+        set_state(volume, VOLUME_READY);
+        (void)define(volume, NULL); /* if this fails, the next daemon removes it */
+        sandbox_request_fail(request, e, NULL);
+}
+
+static void on_removed(void *data, struct keeper_reply *reply)
+{
+        struct sandbox_volume *volume = data;
+        struct sandbox_request *request = find_request(volume, handle_VOLUME_DELETE);
+
+        if (reply->error) {
+                fail_removal(volume, reply->error);
+                return;
+        }
+        undefine(volume);
+        if (request)
+                sandbox_request_result(request, json_object(), NULL);
+        volume_free(volume);
+}
+
+/* Close, and perhaps remove, one that nobody uses. A keeper that is gone has closed it. */
+static void settle(struct sandbox_volume *volume)
+{
+        struct cloche_err e = {0};
+
+        if (volume->users > 0 || volume->is_asked)
+                return;
+        if (volume->is_open)
+                (void)ask(volume, KEEPER_VOLUME_CLOSE, NULL, NULL);
+        volume->is_open = 0;
+        if (volume->state != VOLUME_REMOVING)
+                return;
+        volume->is_asked = 1;
+        if (ask(volume, KEEPER_VOLUME_REMOVE, on_removed, &e) < 0)
+                fail_removal(volume, &e);
+}
+
 static void on_made(void *data, struct keeper_reply *reply)
 {
         struct sandbox_volume *volume = data;
@@ -205,40 +250,14 @@ static void on_made(void *data, struct keeper_reply *reply)
                 return;
         }
         set_state(volume, VOLUME_READY);
-        if (define(volume, &e) < 0) { /* its definition says that it is unfinished, and the next daemon removes it */
+        if (define(volume, &e) < 0) { /* its definition says that it is unfinished, so it is removed */
                 set_state(volume, VOLUME_REMOVING);
                 if (request)
                         sandbox_request_fail(request, &e, NULL);
+                settle(volume);
         } else if (request) {
                 sandbox_request_result(request, volume_json(volume), NULL);
         }
-}
-
-static void on_removed(void *data, struct keeper_reply *reply)
-{
-        struct sandbox_volume *volume = data;
-        struct sandbox_request *request = find_request(volume, handle_VOLUME_DELETE);
-
-        if (!reply->error) {
-                undefine(volume);
-                if (request)
-                        sandbox_request_result(request, json_object(), NULL);
-                volume_free(volume);
-                return;
-        }
-        if (!request) /* the next daemon tries again */
-                return;
-        set_state(volume, VOLUME_READY);
-        (void)define(volume, NULL); /* if this fails, the next daemon removes it */
-        sandbox_request_fail(request, reply->error, NULL);
-}
-
-static void close_unused(struct sandbox_volume *volume)
-{
-        if (volume->users > 0 || !volume->is_open || volume->is_asked)
-                return;
-        volume->is_open = 0;
-        (void)ask(volume, KEEPER_VOLUME_CLOSE, NULL, NULL); /* a keeper that is gone has closed it */
 }
 
 /* Sandboxes that wait for it, and requests that measure it. */
@@ -265,7 +284,7 @@ static void on_open(void *data, struct keeper_reply *reply)
         TAILQ_FOREACH (s, &volume->all->list, link)
                 if (s->principal == volume->principal && sandbox_volumes_name(s, volume->name))
                         sandbox_on_volumes(s, reply->error);
-        close_unused(volume);
+        settle(volume);
 }
 
 static int measure(struct sandbox_volume *volume, struct cloche_err *e)
@@ -287,7 +306,7 @@ int sandbox_volume_enter(struct sandbox_volume *volume, struct cloche_err *e)
 void sandbox_volume_leave(struct sandbox_volume *volume)
 {
         volume->users--;
-        close_unused(volume);
+        settle(volume);
 }
 
 /* -- the operations --------------------------------------------------------------------------------------------- */
@@ -439,12 +458,7 @@ static int check_unused(const struct sandbox_volume *volume, struct cloche_err *
                 return err_set(e, CLOCHE_E_STATE, "the volume \"%s\" is used by %zu sandbox%s: delete %s first: %s%s",
                                volume->name, i, i == 1 ? "" : "es", i == 1 ? "it" : "them", text,
                                used < sizeof(text) ? "" : "…");
-        return volume->users || volume->is_asked || volume->is_open
-                       ? err_set(e, CLOCHE_E_STATE,
-                                 "the volume \"%s\" is being looked at, or a sandbox with it is "
-                                 "ending: try again",
-                                 volume->name)
-                       : 0;
+        return 0;
 }
 
 int handle_VOLUME_DELETE(struct sandbox_request *request, struct cloche_err *e)
@@ -458,14 +472,12 @@ int handle_VOLUME_DELETE(struct sandbox_request *request, struct cloche_err *e)
                 return r;
         set_state(volume, VOLUME_REMOVING);
         r = define(volume, e);
-        if (r == 0)
-                r = ask(volume, KEEPER_VOLUME_REMOVE, on_removed, e);
         if (r < 0) {
                 set_state(volume, VOLUME_READY);
-                (void)define(volume, NULL);
                 return r;
         }
         request->state = volume;
+        settle(volume); /* else when the last sandbox with it has ended, or it was measured */
         return 0;
 }
 
@@ -491,8 +503,7 @@ static void load(struct sandboxes *all, int64_t principal, int dir_fd, const cha
                 volume->created_ms = (uint64_t)json_integer_value(json_object_get(object, "createdMs"));
                 volume->labels = json_is_object(labels) ? json_incref(labels) : json_object();
                 set_state(volume, json_is_true(json_object_get(object, "ready")) ? VOLUME_READY : VOLUME_REMOVING);
-                if (volume->state == VOLUME_REMOVING)
-                        (void)ask(volume, KEEPER_VOLUME_REMOVE, on_removed, NULL);
+                settle(volume);
         }
         json_decref(object);
 }

@@ -22,7 +22,7 @@ struct sandbox_volume {
         uint64_t size_bytes, created_ms; /* real time */
         json_t *labels;
         unsigned users;        /* sandboxes that start or run with it, and requests that measure it */
-        int is_open, is_asked; /* of the keeper; a request to open or to measure it is under way */
+        int is_open, is_asked; /* of the keeper; a request to open, measure or remove it is under way */
 };
 
 /* The volumes of a sandbox that starts or runs, in the order of its definition. */
