@@ -37,6 +37,10 @@
 #define LOOP_TRIES 64 /* other programs look for a free one, too */
 #define TAKE_TIMEOUT_S 5
 #define FILES "files" /* beside lost+found, which is root's: the directory that boxes see */
+/* All, whatever the host's mke2fs.conf says. Every kernel since 4.0 knows them. */
+#define FEATURES                                                                                                    \
+        "has_journal,ext_attr,dir_index,filetype,extent,64bit,flex_bg,sparse_super,large_file,huge_file,dir_nlink," \
+        "extra_isize,metadata_csum"
 #define IMAGE_NAME_SIZE (KEEPER_VOLUME_ID_SIZE + 4)
 #define VOLUME_FDS 2 /* tree_fd, ns_fd */
 
@@ -83,6 +87,8 @@ static _Noreturn void become_mkfs(int image_fd)
                         (char *)"16384",
                         (char *)"-m",
                         (char *)"0",
+                        (char *)"-O",
+                        (char *)"none," FEATURES,
                         (char *)"-E",
                         (char *)"nodiscard,lazy_itable_init=1,lazy_journal_init=1",
                         path,

@@ -2,6 +2,7 @@
 import contextlib
 import os
 import socket
+import struct
 import subprocess
 import sys
 
@@ -55,6 +56,22 @@ def test_a_stop_keeps_it_and_the_saved_files_have_none_of_it():
             equal(shell(frames, "cat v/f f"), "kept\nown\n")
 
 
+def test_its_bytes_are_reserved_and_it_has_a_journal():
+    with Volumes() as volumes, volumes.daemon() as daemon, daemon.frames() as frames:
+        frames.call("volume.create", volume="data", sizeBytes=SMALL)
+        image = os.path.join(volumes.at("volumes"), *volumes.images())
+        assert os.stat(image).st_blocks * 512 >= SMALL
+        with open(image, "rb") as file:
+            file.seek(1024 + 0x5c)  # s_feature_compat, s_feature_incompat
+            compat, incompat = struct.unpack("<II", file.read(8))
+        assert compat & 4 and incompat & 0x40, "has_journal, extents"
+        frames.call("sandbox.create", sandbox="s", volumes=[at("/data")])
+        shell(frames, "head -c 8000000 /dev/urandom > /data/f; sync /data/f; rm /data/f; fstrim /data; fallocate -d /data/f")
+        frames.call("sandbox.stop", sandbox="s")
+        volumes.wait_until_unused()
+        assert os.stat(image).st_blocks * 512 >= SMALL, "a guest cannot give them back"
+
+
 def test_one_in_use_is_not_deleted():
     with Volumes() as volumes, volumes.daemon() as daemon, daemon.frames() as frames:
         frames.call("volume.create", volume="data", sizeBytes=SMALL)
@@ -75,7 +92,7 @@ def test_one_in_use_is_not_deleted():
         equal(shell(frames, "ls -A /data", "next"), "")
         # A removal waits for a sandbox that is ending, and for requests that measure.
         numbers = [frames.ask("volume.get", volume="data"), frames.ask("sandbox.delete", sandbox="next"), frames.ask("volume.delete", volume="data")]
-        equal([frames.wait(number).get("usedBy") for number in numbers], [["next"], None, None])
+        equal([frames.wait(number).get("volume") for number in numbers], ["data", None, None])
         equal(volumes.images(), [])
 
 
