@@ -26,6 +26,7 @@
 
 #define VOLUMES ".volumes"
 #define ENDING ".json"
+#define NEW ".new"
 #define DEFINITION_BYTES_MAX 65536
 #define FILE_NAME_SIZE (VOLUME_NAME_MAX + sizeof(ENDING) + 4)
 #define COUNT_OF_CALLER 64
@@ -105,7 +106,7 @@ static int write_text(int dir_fd, const char *name, const char *text)
         _cleanup_fd_ int fd = -EBADF;
         int r;
 
-        snprintf(new_name, sizeof(new_name), "%s.new", name);
+        snprintf(new_name, sizeof(new_name), "%s" NEW, name);
         fd = openat(dir_fd, new_name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
         r = fd < 0 ? -errno : fd_write_full(fd, text, strlen(text));
         return r == 0 && renameat(dir_fd, new_name, dir_fd, name) < 0 ? -errno : r;
@@ -518,10 +519,12 @@ void sandbox_volumes_load(struct sandboxes *all, int64_t principal, int dir_fd)
                 return;
         }
         for (struct dirent *entry; (entry = readdir(dir));) {
-                size_t size = strlen(entry->d_name);
+                const char *ending = strrchr(entry->d_name, '.');
 
-                if (size > strlen(ENDING) && strcmp(entry->d_name + size - strlen(ENDING), ENDING) == 0)
+                if (ending && ending > entry->d_name && strcmp(ending, ENDING) == 0)
                         load(all, principal, fd, entry->d_name);
+                else if (ending && strcmp(ending, NEW) == 0) /* it was being written */
+                        unlinkat(fd, entry->d_name, 0);
         }
         closedir(dir);
 }
