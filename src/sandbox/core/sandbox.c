@@ -307,6 +307,7 @@ static void is_stopped(struct sandbox *s)
 {
         s->all->running--;
         sandbox_set_state(s, SANDBOX_STOPPED);
+        sandbox_volumes_close(s); /* after its box: the last user of a mount writes all that is dirty */
         if (s->is_dirty && s->all->state_fd >= 0 && !s->is_pooled && !s->is_deleted)
                 sandbox_store_lost(s);
         else
@@ -363,7 +364,6 @@ static void release(struct sandbox *s)
         sandbox_pause_on_box_closed(s);
         connections_close(&s->connections);
         sandbox_mounts_close(s);
-        sandbox_volumes_close(s);
         control_close(&s->control);
         fd_close(&s->pidfd);
 }
@@ -758,6 +758,7 @@ void sandbox_end(struct sandbox *s)
         s->has_box = 0;
         (void)s->all->boxes->detach(s->all, s); /* its box may be in the making, or being dropped */
         release(s);
+        sandbox_volumes_close(s);
         sandbox_free(s);
 }
 
