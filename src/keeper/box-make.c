@@ -575,6 +575,8 @@ static int check(struct keeper_state *keeper, const struct keeper_box_spec *spec
                 r = sources_check(keeper, spec, e);
         if (r == 0 && spec->is_template && keeper->guest_fd < 0)
                 r = err_os(e, CLOCHE_E_KEEPER, -keeper->guest_fd, "open libcloche-guest.so beside box-init");
+        if (r == 0 && spec->volume_mounts)
+                r = volume_check(keeper, e);
         if (r == 0 && spec->volume_mounts != (1u << spec->mount_count) - 1 && keeper->fuse_dir_fd < 0)
                 r = no_fuse(-keeper->fuse_dir_fd, e);
         if (r == 0)

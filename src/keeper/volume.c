@@ -444,7 +444,7 @@ static int start(struct keeper_state *keeper, const struct keeper_volume_spec *s
         return 1;
 }
 
-static int check(const struct keeper_state *keeper, struct cloche_err *e)
+int volume_check(const struct keeper_state *keeper, struct cloche_err *e)
 {
         if (!keeper->is_root)
                 return err_set(e, CLOCHE_E_FORBIDDEN,
@@ -458,7 +458,7 @@ int volume_handle(struct keeper_state *keeper, const struct keeper_volume_spec *
                   struct keeper_volume_usage *ret_usage, struct cloche_err *e)
 {
         struct volume *volume = find(keeper, spec->id);
-        int r = check(keeper, e);
+        int r = volume_check(keeper, e);
 
         if (r < 0)
                 return r;

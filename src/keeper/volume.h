@@ -20,6 +20,9 @@ struct volume {
         int is_unwanted; /* to be closed as soon as it is open */
 };
 
+/* Fail if this keeper has no volumes: it is not root's, or its command line names no directory. */
+int volume_check(const struct keeper_state *keeper, struct cloche_err *e);
+
 /* Handle the request. 0: *ret_usage has the answer; 1: it comes later. */
 int volume_handle(struct keeper_state *keeper, const struct keeper_volume_spec *spec, uint32_t serial,
                   struct keeper_volume_usage *ret_usage, struct cloche_err *e);

@@ -10,7 +10,8 @@
  * an agent's, for a template; with "image": "/host/directory"
  *   {"do": "read", "box": "a", "pid": 2, "until": "text"}: {"data"}: until that was printed, or the end
  *   {"do": "write" | "close" | "wait" | "kill" | "connect" | "ports" | "quiesce" | "limit" | "usage" | "drop" |
- * "drop-later" | "serve", …}, {"do": "images", "written": true, "method": "prune", "params": {}} A
+ * "drop-later" | "serve", …}, {"do": "images", "written": true, "method": "prune", "params": {}}
+ *   {"do": "volume", "action": 1, "id": "0…", "size": 0}; make with "mount" and "volume": its id. A
  * failure is {"error": name, "message"}. Usage: box-driver LIBEXEC-DIR RUNTIMES-DIR [TREES-DIR [WRITTEN]] */
 #include "base/err.h"
 #include "base/fd.h"
@@ -181,6 +182,10 @@ static json_t *do_make(const json_t *ask, struct cloche_err *e)
         if (text_of(ask, "mount")[0]) {
                 snprintf(spec.mounts[0], sizeof(spec.mounts[0]), "%s", text_of(ask, "mount"));
                 spec.mount_count = 1;
+        }
+        if (text_of(ask, "volume")[0]) {
+                snprintf(spec.volumes[0], sizeof(spec.volumes[0]), "%s", text_of(ask, "volume"));
+                spec.volume_mounts = 1;
         }
         if (place_count == BOXES_MAX) {
                 err_set(e, CLOCHE_E_RESOURCE, "the driver has no room for more than %d boxes", BOXES_MAX);
@@ -389,6 +394,16 @@ static json_t *receive_text(int fd, struct cloche_err *e)
         }
         message = json_loadb(data, head[1], JSON_DECODE_ANY, NULL);
         return json_pack("{s:o}", "message", message ? message : json_null());
+}
+
+static json_t *do_volume(const json_t *ask, struct cloche_err *e)
+{
+        struct keeper_volume_spec spec = {.action = (uint32_t)json_integer_value(json_object_get(ask, "action")),
+                                          .size_bytes = (uint64_t)json_integer_value(json_object_get(ask, "size"))};
+        struct keeper_wait w = {0};
+
+        snprintf(spec.id, sizeof(spec.id), "%s", text_of(ask, "id"));
+        return wait_for(keeper_volume_async(keeper, &spec, keeper_on_waited, &w, e), &w, e) < 0 ? NULL : json_object();
 }
 
 /* One request to a program of the image store. */
@@ -703,6 +718,8 @@ static json_t *answer(const json_t *ask, struct cloche_err *e)
                 return do_make(ask, e);
         if (strcmp(what, "images") == 0)
                 return do_images(ask, e);
+        if (strcmp(what, "volume") == 0)
+                return do_volume(ask, e);
         if (!place) {
                 err_set(e, CLOCHE_E_INVALID_ARGUMENT, "there is no box '%s'", text_of(ask, "box"));
                 return NULL;
@@ -737,6 +754,7 @@ int main(int argc, char **argv)
         if (keeper_start(argv[1],
                          &(struct keeper_options){.runtimes = argv[2],
                                                   .trees = argc > 3 ? argv[3] : NULL,
+                                                  .volumes = getenv("BOX_DRIVER_VOLUMES"),
                                                   .images_are_written = argc > 4},
                          &keeper, &e) < 0) {
                 fprintf(stderr, "box-driver: %s\n", e.msg);
