@@ -7,7 +7,7 @@ pipe. Missing ones are installed on first use.
 The sides take turns in blocks of ten, so that a slow moment of the machine falls on all: read the
 ratios (of a side's p50 to Cloche's), not the milliseconds.
 
-Parts: create, cells, plots, memory, fork (Cloche alone). As root, for the upstream server makes pid
+Parts: create, cells, plots, memory; Cloche alone: prefix, fork. As root, for the upstream server makes pid
 namespaces."""
 import argparse
 import contextlib
@@ -15,7 +15,7 @@ import os
 import sys
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PARTS = ("create", "cells", "plots", "memory", "fork")
+PARTS = ("create", "prefix", "cells", "plots", "memory", "fork")
 PEERS = ("upstream", "jupyter", "pipe")
 
 

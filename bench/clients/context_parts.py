@@ -2,7 +2,7 @@
 import contextlib
 import time
 
-from context_sides import IMPORTS
+from context_sides import IMPORTS, OfPrefix
 from sandbox_parts import BLOCK, pss_kb, timed
 from sandbox_sides import Refused, expect
 
@@ -68,6 +68,23 @@ def create(table, sides, options):
     in_turns(table, "a new context", sides, min(side.most for side in sides), act)
     in_turns(table, "a new context", sides[:1], options.rounds, act)
     in_turns(table, "a new context (in a row)", sides[:1], options.rounds, lambda side: act(side, 0))
+
+
+def prefix(table, sides, options):
+    """Cloche alone: contexts from a set-up that holds a million numbers, beside plain ones."""
+    both = [sides[0], OfPrefix(sides[0])]
+
+    def act(side, pause_s=PAUSE_S):
+        time.sleep(pause_s)
+        made, context = timed(side.make)
+        first = side.run(context, "40 + 2" if side is sides[0] else "len(held) // 10 ** 6 * 42")
+        expect(first.text == "42\n", first.text)
+        side.drop(context)
+        return {", answered": made, " and its first cell": made + first.whole_ms}
+    for side in both:
+        act(side)
+    in_turns(table, "a new context", both, options.rounds, act)
+    in_turns(table, "a new context (in a row)", both, options.rounds, lambda side: act(side, 0))
 
 
 def cells(table, sides, options):

@@ -78,6 +78,19 @@ class Frames:
         return descendants([self.daemon.process.pid])
 
 
+class OfPrefix(Frames):
+    """Contexts from a prefix of the caller, on the connection of another side."""
+
+    name, prefix = "cloche, of a prefix", "bench"
+
+    def __init__(self, side):
+        self.daemon, self.frames = side.daemon, side.frames
+        self.frames.call("prefix.create", language="python", code=IMPORTS + "\nheld = list(range(10 ** 6))", name=self.prefix)
+
+    def make(self, **more):
+        return super().make(prefix=self.prefix, **more)
+
+
 class Kept:
     """One HTTP connection, reopened if the server has closed it for being idle."""
 

@@ -114,8 +114,10 @@ void shows_start(struct agent *a);
 
 /* -- names.c: variables and completions -------------------------------------------------------------------------- */
 
-/* Names defined so far are not the user's. */
+/* Names defined so far are not the user's. The first call counts. */
 void names_start(void);
+/* Nor are these, of an object. */
+void names_hide(const json_t *env);
 int answer_describe(struct agent *a, const json_t *params, json_t **ret_result, struct agent_refusal *refusal);
 int answer_complete(struct agent *a, const json_t *params, json_t **ret_result, struct agent_refusal *refusal);
 

@@ -255,6 +255,8 @@ static int prepare(struct agent *a, const struct agent_request *request, struct 
         leave_file();
         is_notebook = find_variable(NOTEBOOK) != NULL;
         unbind_variable(NOTEBOOK);
+        if (is_notebook)
+                names_start(); /* a caller's set-up may follow, whose names are those of cells */
         return outcome.status ? throw_outcome(reply, &outcome, request->filename) : 0;
 }
 

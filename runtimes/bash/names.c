@@ -40,12 +40,23 @@ static int is_known(const SHELL_VAR *variable, const char *prefix)
 
 void names_start(void)
 {
+        if (known)
+                return;
         known = json_object();
         remember(all_shell_variables(), "");
         remember(all_shell_functions(), "()");
         /* Variables that the shell itself sets when a cell runs. */
         json_object_update_new(known, json_pack("{s:b, s:b, s:b, s:b, s:b, s:b}", "BASH_REMATCH", 1, "OLDPWD", 1,
                                                 "PIPESTATUS", 1, "REPLY", 1, "OPTARG", 1, "_", 1));
+}
+
+void names_hide(const json_t *env)
+{
+        const char *name;
+        json_t *value;
+
+        json_object_foreach ((json_t *)env, name, value)
+                json_object_set_new(known, name, json_true());
 }
 
 static const char *type_of(const SHELL_VAR *variable)

@@ -117,6 +117,7 @@ int answer_open(struct agent *a, const json_t *params, json_t **ret_result, stru
         setpgid(0, 0); /* interrupt_programs() */
         shows_start(a);
         names_start();
+        names_hide(json_object_get(params, "env"));
         hooks_start();
         snprintf(interpreter, sizeof(interpreter), "bash %s", shell_version_string());
         *ret_result = json_pack("{s:i, s:s}", "pid", (int)getpid(), "interpreter", interpreter);

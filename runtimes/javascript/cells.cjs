@@ -26,6 +26,7 @@ let isOpen = false
 let running // the cell: {storeBytes, silent, shown: a promise of pending displays, fail(thrown), failure}
 let place // the directory that require, __filename and imports resolve from
 let importModule
+let module // of the set-up's CommonJS
 let left // working directory of the parent context
 
 // -- requests
@@ -169,6 +170,25 @@ async function execute (own, code, name) {
   if (made.hasValue && running === own) await showResult(own, value)
 }
 
+// A caller's set-up, before the context is open: its names become those of cells, and so do its exports.
+async function setUp (code, name) {
+  move()
+  const made = reading(code, name)
+  for (const wanted of made.imports) await bring(wanted)
+  globals.begin(made)
+  try {
+    if (made.functions !== undefined) runPlainly(compile(made.functions, name, made.functionsHead, code))
+    const value = runPlainly(compile(made.script, name, made.head, code))
+    if (made.isAsync) await value
+  } finally {
+    globals.end(made)
+  }
+  const { exports } = module
+  if (exports !== null && typeof exports === 'object') globals.bring(Object.entries(exports))
+}
+
+const runPlainly = (script) => script.runInThisContext({ displayErrors: false })
+
 const shifted = new Map() // by cell: places where its lines became longer
 
 function reading (code, name) {
@@ -228,6 +248,7 @@ function move () {
   place = now
   const given = host.notebook(language.file)
   importModule = given.importModule
+  module = given.module
   for (const name of ['require', 'module', 'exports', '__filename', '__dirname']) globals.offer(name, given[name])
 }
 
@@ -372,4 +393,4 @@ function uncaught (thrown) {
 
 const end = () => { isOpen = false }
 
-return { answer, uncaught, begin, end, remember, isOpen: () => isOpen, Refusal }
+return { answer, setUp, uncaught, begin, end, remember, isOpen: () => isOpen, Refusal }

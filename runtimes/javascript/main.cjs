@@ -59,6 +59,7 @@ let template
 let realm
 let isForRealm = false // the set-up was the bare realm's
 let contexts
+let isSetUp = false // a caller's set-up ran on the notebook's
 
 // -- responses
 
@@ -267,7 +268,8 @@ async function answerPrepare (params) {
   } else {
     const request = decoded(params, ['globals', 'imports'])
     await declareAll(request)
-    await program.prepare(language.translate(request.code, request.filename), request.filename, scan)
+    if (contexts === undefined) await program.prepare(language.translate(request.code, request.filename), request.filename, scan)
+    else await setUpContexts(request)
   }
   state.isPreparing = false
   if (globalThis[NOTEBOOK] === true) await warmUpContexts()
@@ -287,6 +289,13 @@ async function warmUpContexts () {
   delete globalThis[NOTEBOOK]
   Socket ??= require('node:net').Socket
   await getContexts().rehearse()
+}
+
+// A caller's set-up, on the notebook's. Its names are in cells what those of earlier cells are.
+async function setUpContexts ({ code, filename }) {
+  template?.userCodeBegins()
+  isSetUp = true
+  await contexts.setUp(code, filename)
 }
 
 async function answerContext (method, params) {
@@ -483,6 +492,7 @@ async function refreshRealm (code) {
 
 function refreshing () {
   if (isForRealm) return refreshRealm
+  if (isSetUp) return async () => {} // a rehearsal would meet the set-up's names
   return contexts === undefined ? refreshCall : () => contexts.rehearse(1)
 }
 

@@ -449,8 +449,7 @@ def get_shell():
     if SHELL.get("shell") is None:
         main = calls["PREFIX"].get("main") or calls["new_main"]("", "")
         calls["PREFIX"]["main"] = sys.modules["__main__"] = main
-        for name in ("__file__", "__loader__"):  # from the set-up code
-            main.__dict__.pop(name, None)
+        hide_file(main.__dict__)
         SHELL["shell"] = part("shell" if has_ipython() else "plain")["make"](main)
     return SHELL["shell"]
 
@@ -538,10 +537,30 @@ def warm_up():
     gc.collect()
 
 
+def set_up(code, filename):
+    """Run a caller's set-up in the namespace of the cells to come."""
+    shell = get_shell()
+    try:
+        calls["prepare"](code, filename)
+    finally:
+        hide_file(shell.user_ns)
+    import linecache
+    linecache.cache[filename] = (len(code), None, code.splitlines(True), filename)  # for errors of its functions
+    SHELL["is_set_up"] = True
+    shell.close_files()
+
+
+def hide_file(space):
+    """Cells have no file. The names are from set-up code."""
+    for name in ("__file__", "__loader__"):
+        space.pop(name, None)
+
+
 def get_ready():
-    """Runs in a child before a request waits for it, like serve.py's. Returns True if there is a context to prepare."""
+    """Runs in a child before a request waits for it, like serve.py's. Returns True if there is a context to prepare.
+    After a caller's set-up nothing is rehearsed: its names and hooks would take part."""
     shell = SHELL.get("shell")
-    if shell is not None:
+    if shell is not None and "is_set_up" not in SHELL:
         rehearse(shell, set(shell.user_ns), REHEARSED[:1])
     return shell is not None
 

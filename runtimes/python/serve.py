@@ -205,6 +205,9 @@ def answer_call(channel, number, params, attachments):
 
 def answer_prepare(channel, number, params, attachments):
     def work(request):
+        if State.contexts_expected:  # a caller's set-up, on the notebook's
+            part("cells")["set_up"](request["code"], request["filename"])
+            return None, '{"value":'
         calls["prepare"](request["code"], request["filename"])
         if calls["PREFIX"]["main"].__dict__.pop(NOTEBOOK, False):
             part("cells")["warm_up"]()

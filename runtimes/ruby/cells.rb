@@ -15,7 +15,7 @@ module ClocheAgent
     # scope: the binding cells run in.
     def initialize(channel, bridge, scope)
       @scope = scope
-      @cells = {}
+      @cells = Serve.set_up ? {Serve.set_up => true} : {} # a caller's set-up is shown like a cell
       @store_bytes = STORE_BYTES
       connect(channel, bridge)
     end

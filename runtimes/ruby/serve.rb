@@ -34,6 +34,8 @@ module ClocheAgent
 
     class << self
       attr_reader :channel
+      # The file name of a caller's set-up that ran on the notebook's, or nil.
+      attr_reader :set_up
       # The context after `open` (contexts.rb).
       attr_accessor :context
 
@@ -176,7 +178,9 @@ module ClocheAgent
       end
 
       # No request waits yet.
+      # After a caller's set-up no cell is rehearsed: it would meet the set-up's names.
       def get_ready
+        return if @set_up
         @is_notebook ? Contexts.get_ready : @template.get_ready
       end
 
@@ -244,6 +248,7 @@ module ClocheAgent
       def answer_prepare(number, params, attachments)
         answer_code(number, params, attachments, PREPARE) do |request|
           Call.prepare(request["code"], request["filename"]) { |work| for_user(&work) }
+          @set_up = request["filename"] if @is_notebook
           @is_notebook ||= notebook?
           [nil, ""]
         end

@@ -36,6 +36,45 @@ ROWS = {
 }
 
 
+# set_up: the code of a prefix; word, list, function: what it leaves; kept: a cell that prints "kept 3 7";
+# changes: a cell that changes the word and the list and makes `own`; changed: prints "changed 4";
+# own: a cell that fails without `own`; call: a call in the prefix that returns "kept 3";
+# fails: a cell in which a function of the set-up fails, in the line that `line` quotes.
+JAVASCRIPT_SET_UP = {
+    "set_up": "const path = require('node:path')\nlet word = 'kept'\nconst list = [1, 2, 3]\nfunction add (a, b) {\n  return a + b\n}\n"
+              "class Wrong extends Error {}\nfunction fail () {\n  throw new Wrong('no')\n}\nmodule.exports = { exported: 5 }",
+    "kept": "console.log(word, list.length, add(3, 4))", "changes": "word = 'changed'; list.push(4); let own = 1",
+    "changed": "console.log(word, list.length)", "own": "own", "call": "return `${word} ${list.length}`", "fails": "fail()", "line": "set-up:9",
+    "names": ["word", "list", "add", "path", "exported"], "again": "const list = [5]; console.log(list.length, exported)", "again_prints": "1 5\n"}
+PREFIXES = {
+    "python": {
+        "set_up": "import json, math as m\nword = 'kept'\nlist_ = [1, 2, 3]\nx, f, a = 'x', 'f', 'a'\ndef add(a, b):\n    return a + b\n"
+                  "def fail():\n    raise KeyError('no')\n",
+        "kept": "print(word, len(list_), add(3, 4))", "changes": "word = 'changed'; list_.append(4); own = 1", "changed": "print(word, len(list_))",
+        "own": "own", "call": "f'{word} {len(list_)}'", "fails": "fail()", "line": "raise KeyError('no')", "names": ["word", "list_", "add", "x", "f", "a"],
+        "again": "print(x, f, a, json.dumps(m.floor(1.5)))", "again_prints": "x f a 1\n"},
+    "javascript": JAVASCRIPT_SET_UP,
+    "typescript": {**JAVASCRIPT_SET_UP, "set_up": "const path = require('node:path')\nlet word: string = 'kept'\nconst list: number[] = [1, 2, 3]\nfunction add (a: number, b: number): number {\n"
+                                           "  return a + b\n}\nclass Wrong extends Error {}\nfunction fail (): void {\n  throw new Wrong('no')\n}\nmodule.exports = { exported: 5 as number }"},
+    "ruby": {
+        "set_up": "require 'json'\nword = 'kept'\n$list = [1, 2, 3]\ndef add(a, b)\n  a + b\nend\ndef fail_now\n  raise KeyError, 'no'\nend\nLimit = 9\n",
+        "kept": "puts [word, $list.size, add(3, 4)].join(' ')", "changes": "word = 'changed'; $list << 4; own = 1", "changed": "puts [word, $list.size].join(' ')",
+        "own": "own", "call": "\"#{word} #{$list.size}\"", "fails": "fail_now", "line": "set-up, line 8", "names": ["word", "$list", "add", "Limit"],
+        "again": "puts [Limit, JSON.generate([1])].join(' ')", "again_prints": "9 [1]\n"},
+    "php": {
+        "set_up": "$word = 'kept';\n$list = [1, 2, 3];\nfunction add($a, $b) {\n  return $a + $b;\n}\nfunction fail_now() {\n  throw new RangeException('no');\n}\nclass Box {}\n",
+        "kept": "echo $word, ' ', count($list), ' ', add(3, 4), \"\\n\";", "changes": "$word = 'changed'; $list[] = 4; $own = 1;",
+        "changed": "echo $word, ' ', count($list), \"\\n\";", "own": "isset($own) || throw new LogicException('none');",
+        "call": "return $word . ' ' . count($list);", "fails": "fail_now();", "line": "set-up:7", "names": ["word", "list", "add", "Box"],
+        "again": "echo get_class(new Box()), \"\\n\";", "again_prints": "Box\n"},
+    "bash": {
+        "set_up": "word=kept\nlist=(1 2 3)\nadd() {\n  echo $(($1 + $2))\n}\nfail_now() {\n  false || return 3\n}\n",
+        "kept": "echo $word ${#list[@]} $(add 3 4)", "changes": "word=changed; list+=(4); own=1", "changed": "echo $word ${#list[@]}",
+        "own": "[[ -v own ]]", "call": "echo -n $word ${#list[@]}", "fails": "fail_now", "line": "", "names": ["word", "list", "add"],
+        "again": "declare -A map=([a]=1); echo ${map[a]}", "again_prints": "1\n"},
+}
+
+
 def languages():
     for name in sorted(os.listdir(RUNTIMES)):
         path = os.path.join(RUNTIMES, name, "manifest.json")
@@ -109,6 +148,32 @@ def default_one(n, row):
     assert n.prints(row["kept"], None, language=n.language) == "kept\n" and n.get(f"default-{n.language}")["language"] == n.language
 
 
+def of_a_prefix(n, _row):
+    """Contexts from a caller's prefix: cells see all that its set-up made, each context alone; they outlive the prefix."""
+    language, row = n.language, PREFIXES[n.language]
+    name = f"of-{n.sandbox}"
+    n.frames.call("prefix.create", language=language, code=row["set_up"], filename="set-up", name=name)
+    made = n.create("one", prefix=name)
+    assert made["created"] and made["language"] == language and made["prefix"] == name and made["state"] == "idle", made
+    n.create("two", prefix=name)
+    assert n.prints(row["kept"], "one") == "kept 3 7\n"
+    n.run(row["changes"], "one")
+    assert n.prints(row["changed"], "one") == "changed 4\n"
+    assert n.prints(row["kept"], "two") == "kept 3 7\n", "contexts of a prefix do not see each other"
+    assert n.run(row["own"], "two")["status"] == "error" and n.run(row["own"], "one")["status"] == "ok"
+    assert n.frames.call("call", language=language, code=row["call"], prefix=name)["result"] == "kept 3", "nor does the prefix see them"
+    assert n.prints(row["again"], "two") == row["again_prints"]
+    names = [variable["name"].removesuffix("()") for variable in n.call("context.describe", context="one")["variables"]]
+    assert set(row["names"]) <= set(names), (row["names"], names)
+    answer = n.run(row["fails"], "two")
+    assert answer["status"] == "error" and row["line"] in "\n".join(answer["error"]["traceback"]), answer
+    n.frames.call("prefix.dispose", prefix=name)
+    assert n.refused("context.create", prefix=name).name == "not_found"
+    assert n.prints(row["changed"], "one") == "changed 4\n", "contexts outlive their prefix"
+    n.call("context.restart", context="one")
+    assert n.prints(row["kept"], "one") == "kept 3 7\n", "and start again with its set-up"
+
+
 def check(language, what):
     def run(n):
         n.language = language
@@ -122,4 +187,4 @@ def check(language, what):
 def test_every_language():
     there = list(languages())
     assert "python" in there and set(there) <= set(ROWS), f"no row for {set(there) - set(ROWS)}"
-    together(*(check(language, what) for language in there for what in (cells, interrupts, ends, default_one)))
+    together(*(check(language, what) for language in there for what in (cells, interrupts, ends, default_one, of_a_prefix)))

@@ -2,44 +2,15 @@
 response reveals them."""
 import json
 import os
-import socket
-import array
 
-from hostile_sandboxes import Daemon, Frames
+from hostile_sandboxes import Daemon, Frames, OTHER_UID, as_another
 from cloche import skip
 from http_client import Http
 from sandbox_client import Socket, read_raw, serve_in, wait_for
 
-OTHER_UID = 12345
 BASE = "preview.test"
 PARAMS = {"session": "s", "process": "p", "command": "true", "path": "/workspace/secret", "content": "stolen", "from": "secret", "to": "x", "text": "s", "pattern": "s", "replacement": "t", "port": 8080, "env": {}, "output": "output-1",
           "stream": "stdout", "url": "https://nowhere.invalid/x", "cols": 80, "rows": 24, "data": "x", "signal": "KILL", "token": "guess"}
-
-
-def as_another(daemon):
-    """A connection that another user made; the socket is passed over. None: he could not."""
-    ours, theirs = socket.socketpair()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.setgroups([])
-            os.setresgid(OTHER_UID, OTHER_UID, OTHER_UID)
-            os.setresuid(OTHER_UID, OTHER_UID, OTHER_UID)
-            made = socket.socket(socket.AF_UNIX)
-            made.connect(daemon.path)
-            theirs.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [made.fileno()]))])
-        finally:
-            os._exit(0)
-    os.waitpid(pid, 0)
-    theirs.close()
-    ours.settimeout(10)
-    _, control, _, _ = ours.recvmsg(1, socket.CMSG_SPACE(4))
-    ours.close()
-    if not control:
-        return None
-    made = socket.socket(fileno=array.array("i", control[0][2])[0])
-    made.settimeout(40)
-    return made
 
 
 def need_root():

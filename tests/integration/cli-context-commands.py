@@ -1,6 +1,7 @@
 """Contexts from the command line: cells with their streams, displays, errors and exit codes; restart, forks, checkpoints."""
 import json
 import os
+import re
 import signal
 
 from boxes import daemon, ok
@@ -139,10 +140,23 @@ def forks_and_checkpoints():
     bad_input("context", "rollback", "box", "f", "before", says="before")
 
 
+def of_a_prefix():
+    with open("rows.json", "w") as file:
+        file.write("[1, 2, 3]")
+    ok("prefix", "create", "geo", "python", "--file", "rows.json=rows.json", "-c", "import json\nrows = json.load(open('rows.json'))\nLIMIT = 10")
+    for number in (1, 2):
+        ok("context", "create", "box", f"g{number}", "--prefix", "geo")
+        equal(run("--context", f"g{number}", code="rows.append(4); json.dumps(rows), LIMIT")[1], "('[1, 2, 3, 4]', 10)\n")
+    assert re.search(r"g1 .* prefix p\d+", ok("context", "list", "box").decode())
+    bad_input("context", "create", "box", "--prefix", "none", says="there is no prefix .none.")
+    bad_input("context", "create", "box", "g1", "--language", "ruby", "--prefix", "geo", says="use another name")
+    bad_input("context", "create", "box", "--language", "ruby", "--prefix", "geo", says="is of python, not of ruby")
+
+
 def test_cells_and_what_becomes_of_them():
     """One daemon and one sandbox for all."""
     with daemon():
-        for part in (cells, answers_as_json, displays, questions, ends, lives, forks_and_checkpoints, refusals):
+        for part in (cells, answers_as_json, displays, questions, ends, lives, forks_and_checkpoints, of_a_prefix, refusals):
             print("--", part.__name__, flush=True)
             part()
 

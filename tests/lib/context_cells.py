@@ -165,10 +165,10 @@ class Notebook:
         assert self.shell("echo alive") == "alive\n"
 
 
-def together(*checks, **daemon_options):
+def together(*checks, options=(), **daemon_options):
     """Each check gets a sandbox and a connection of its own; all are in one daemon. All run, even if some fail."""
     failed = []
-    with Daemon("--state-dir", "", **daemon_options) as daemon:
+    with Daemon("--state-dir", "", *options, **daemon_options) as daemon:
         for n, check in enumerate(checks):
             begun = time.monotonic()
             with QuickFrames(daemon.connect()) as frames:

@@ -1,5 +1,7 @@
 """Shared by tests/hostile/sandbox-*.py: a cloched, sandboxes driven over frames, and the host's resources for them."""
+import array
 import os
+import socket
 import sys
 
 sys.path.insert(0, os.path.join(os.environ["CLOCHE_SOURCE"], "tests", "daemon"))
@@ -8,7 +10,34 @@ from rpc import Daemon, Failed, Frames, Gone
 from sandbox_client import IS_SANITIZED, wait_for
 
 CGROUPS = "/sys/fs/cgroup"
+OTHER_UID = 12345
 HANG_MS = 30000  # timeout for commands that end on their own: a wedged one fails the test, and does not block it
+
+
+def as_another(daemon):
+    """A connection that another user made; the socket is passed over. None: he could not."""
+    ours, theirs = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setgroups([])
+            os.setresgid(OTHER_UID, OTHER_UID, OTHER_UID)
+            os.setresuid(OTHER_UID, OTHER_UID, OTHER_UID)
+            made = socket.socket(socket.AF_UNIX)
+            made.connect(daemon.path)
+            theirs.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [made.fileno()]))])
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+    theirs.close()
+    ours.settimeout(10)
+    _, control, _, _ = ours.recvmsg(1, socket.CMSG_SPACE(4))
+    ours.close()
+    if not control:
+        return None
+    made = socket.socket(fileno=array.array("i", control[0][2])[0])
+    made.settimeout(40)
+    return made
 
 
 class Box:

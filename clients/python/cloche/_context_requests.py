@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Union
+from typing import Any, Literal, Protocol, Union
 
 from ._context_results import CellResult, Checkpoint, Cleared, Completions, ContextInfo, Display, Question, Variable
 from ._core import Event, Happening, Output, _weight
@@ -20,6 +20,16 @@ OnDisplay = Callable[[Display], Maybe[object]]
 OnClear = Callable[[bool], Maybe[object]]
 OnInput = Callable[[str, bool], Maybe["str | None"]]
 """(prompt, True if input is to be hidden) -> a line; None: no input."""
+
+
+class HasId(Protocol):
+    """A Prefix of either client."""
+
+    @property
+    def id(self) -> str: ...
+
+
+PrefixName = Union[HasId, str]
 CellEvent = Union[Output, Display, Cleared, Question]
 
 KEPT_DISPLAYS = 32 << 20
@@ -29,14 +39,16 @@ KEPT_DISPLAYS = 32 << 20
 # ---- contexts ----
 
 def context(at: Place, name: str | None = None, *, language: LanguageName | None = None, cwd: Path | None = None, env: Mapping[str, str] | None = None,
-            timeout_ms: int | None = None, forkable: bool | None = None) -> Request[ContextInfo]:
+            timeout_ms: int | None = None, forkable: bool | None = None, prefix: PrefixName | None = None) -> Request[ContextInfo]:
     """A persistent interpreter: create it, or find the one of that name.
 
-    language    None: python
+    language    None: that of the prefix, or python
     timeout_ms  of cells without one of their own
     forkable    it can be forked, and has checkpoints; its interpreter then has a template's rights, and cannot list network interfaces
+    prefix      one of this client, or the name of one: cells see all that its set-up made
     """
     w = _Writer(at).add(context=name, language=language, cwd=None if cwd is None else _path(cwd, "cwd")).env(env, False)
+    w.add(prefix=prefix if prefix is None or isinstance(prefix, str) else prefix.id)
     return w.add(timeoutMs=timeout_ms, forkable=forkable).asks("context.create", _reads(ContextInfo.read))
 
 

@@ -3,6 +3,7 @@
  * Runs in: the CLI, as its user. */
 #include "cli/options/options.h"
 #include "cli/output/print.h"
+#include "cli/sandbox/prefix.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -37,6 +38,7 @@ static void print_context(const json_t *context)
                sandbox_text(context, "state"), number(context, "executionCount"), number(context, "checkpoints"),
                sandbox_text(context, "lastUsedAt"));
         print_more("", json_object_get(context, "interpreter"));
+        print_more("prefix", json_object_get(context, "prefix"));
         print_more("of", json_object_get(context, "forkedFrom"));
         print_more("ended:", json_object_get(context, "endedWhy"));
         putchar('\n');
@@ -84,6 +86,17 @@ static void print_nothing(const json_t *answer)
 
 /* -- requests ------------------------------------------------------------------------------------------------- */
 
+/* Add the field of --prefix, which only context create has. */
+static int add_prefix(struct daemon_client *client, const struct cli_request *request, json_t *params)
+{
+        json_t *name = NULL;
+        int code = request->prefix ? sandbox_prefix(client, request, &name) : 0;
+
+        if (name)
+                json_object_set_new(params, "prefix", name);
+        return code;
+}
+
 static int request_for(const struct cli_request *request, const char *method, json_t *params, json_t **ret)
 {
         struct daemon_client client;
@@ -94,7 +107,11 @@ static int request_for(const struct cli_request *request, const char *method, js
                 return code;
         }
         sandbox_print_lost(&client, request, request->positional[0]);
-        code = sandbox_request(&client, method, params, ret);
+        code = add_prefix(&client, request, params);
+        if (code)
+                json_decref(params);
+        else
+                code = sandbox_request(&client, method, params, ret);
         daemon_close(&client);
         return code;
 }

@@ -1,9 +1,11 @@
 /* Requests about sandboxes, from check to answer. Runs in: cloched-engine, on its loop, with the
  * rights of the daemon's user. */
 #include "sandbox-request.h"
+#include "daemon/run/prefix.h"
 #include "daemon/run/run.h"
 #include "log.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "sandbox/core/sandbox.h"
 #include "wire/value.h"
@@ -63,7 +65,23 @@ static int peer_of(void *data)
         return ((const struct sandbox_job *)data)->pending.client->peer_fd;
 }
 
-static const struct sandbox_face face = {.event = on_event, .result = on_result, .fail = on_fail, .caller = peer_of};
+static int find_prefix(void *data, const char *name, const cloche_prefix **ret, struct cloche_err *e)
+{
+        struct kept_prefix *kept;
+        int r = prefix_find(((const struct sandbox_job *)data)->pending.client, name, &kept, e);
+
+        if (r < 0)
+                return r;
+        kept->used_ns = clock_now_ns();
+        *ret = kept->prefix;
+        return 0;
+}
+
+static const struct sandbox_face face = {.event = on_event,
+                                         .result = on_result,
+                                         .fail = on_fail,
+                                         .caller = peer_of,
+                                         .prefix = find_prefix};
 
 /* -- the beginning -------------------------------------------------------------------------------------------- */
 

@@ -37,14 +37,20 @@ void setup_free(struct setup *setup)
         free(setup);
 }
 
+/* parent NULL: any base, for a prefix stays on the base that it was made on. */
+static int stands_on(const struct template *t, const struct template *parent)
+{
+        return parent ? t->parent == parent : !t->parent || !t->parent->setup;
+}
+
 static struct template *find(struct cloche_engine *engine, const struct runtime *runtime, const struct image *image,
-                             int64_t tenant, const struct setup *setup)
+                             int64_t tenant, const struct template *parent, const struct setup *setup)
 {
         struct template *t;
 
         TAILQ_FOREACH (t, &engine->templates, link)
                 if (t->runtime == runtime && t->tenant == tenant && image_equals(&t->image, image) && !t->is_retired &&
-                    !t->setup == !setup && (!setup || strcmp(t->setup->key, setup->key) == 0))
+                    stands_on(t, parent) && !t->setup == !setup && (!setup || strcmp(t->setup->key, setup->key) == 0))
                         return t;
         return NULL;
 }
@@ -78,7 +84,7 @@ static int add(struct cloche_engine *engine, const struct runtime *runtime, cons
 int template_base(struct cloche_engine *engine, const struct runtime *runtime, const struct image *image,
                   int64_t tenant, struct template **ret, struct cloche_err *e)
 {
-        *ret = find(engine, runtime, image, tenant, NULL);
+        *ret = find(engine, runtime, image, tenant, NULL, NULL);
         return *ret ? 0 : add(engine, runtime, image, tenant, ret, e);
 }
 
@@ -102,28 +108,46 @@ void template_replace(struct template *base)
         engine_schedule_refill(base->engine);
 }
 
+/* Takes the reference to setup. */
+static int add_on(struct template *parent, struct setup *setup, struct template **ret, struct cloche_err *e)
+{
+        int r = add(parent->engine, parent->runtime, &parent->image, parent->tenant, ret, e);
+
+        if (r < 0) {
+                setup_free(setup);
+                return r;
+        }
+        (*ret)->setup = setup;
+        (*ret)->parent = parent;
+        parent->users++;
+        return 0;
+}
+
+int template_on(struct template *parent, struct setup *setup, struct template **ret, struct cloche_err *e)
+{
+        *ret = find(parent->engine, parent->runtime, &parent->image, parent->tenant, parent, setup);
+        if (!*ret)
+                return add_on(parent, setup, ret, e);
+        setup_free(setup);
+        return 0;
+}
+
 int template_prefix(struct cloche_engine *engine, const struct runtime *runtime, const struct image *image,
                     int64_t tenant, struct setup *setup, struct template **ret, struct cloche_err *e)
 {
         struct template *base;
         int r;
 
-        *ret = find(engine, runtime, image, tenant, setup);
+        *ret = find(engine, runtime, image, tenant, NULL, setup);
         if (*ret) {
                 setup_free(setup);
                 return 0;
         }
         r = template_base(engine, runtime, image, tenant, &base, e);
         if (r == 0)
-                r = add(engine, runtime, image, tenant, ret, e);
-        if (r < 0) {
-                setup_free(setup);
-                return r;
-        }
-        (*ret)->setup = setup;
-        (*ret)->parent = base;
-        base->users++;
-        return 0;
+                return add_on(base, setup, ret, e);
+        setup_free(setup);
+        return r;
 }
 
 static void stop_timer(struct template *t);

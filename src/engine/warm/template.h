@@ -46,7 +46,7 @@ struct template
         const struct runtime *runtime;
         struct image image;
         int64_t tenant;          /* a template serves one tenant: its forks share addresses, canaries and hash seeds */
-        struct template *parent; /* the base of a prefix */
+        struct template *parent; /* the base of a prefix, or a notebook under the set-up of contexts */
         struct setup *setup;     /* of a prefix */
         enum template_state state;
         struct cloche_err error; /* TEMPLATE_BROKEN */
@@ -84,6 +84,8 @@ int template_base(struct cloche_engine *engine, const struct runtime *runtime, c
                   int64_t tenant, struct template **ret, struct cloche_err *e);
 int template_prefix(struct cloche_engine *engine, const struct runtime *runtime, const struct image *image,
                     int64_t tenant, struct setup *setup, struct template **ret, struct cloche_err *e);
+/* The same for a set-up that runs in a child of another template, which may be a prefix itself. */
+int template_on(struct template *parent, struct setup *setup, struct template **ret, struct cloche_err *e);
 void setup_free(struct setup *setup);
 
 /* Start it if it is idle. Failures end in TEMPLATE_BROKEN. */

@@ -110,10 +110,60 @@ static int check_cwd(const char *cwd, struct cloche_err *e)
                        : 0;
 }
 
+static int refuse_other(const struct context *c, const char *prefix, struct cloche_err *e)
+{
+        return c->prefix[0]
+                       ? err_set(e, CLOCHE_E_STATE,
+                                 "the context \"%s\" exists already, of the prefix \"%s\" and not of \"%.64s\": use "
+                                 "another name",
+                                 c->name, c->prefix, prefix)
+                       : err_set(e, CLOCHE_E_STATE,
+                                 "the context \"%s\" exists already, without a prefix: use another name", c->name);
+}
+
+/* The set-up of the prefix that the request names. */
+static int find_set_up(struct sandbox_request *request, const char *prefix, const char *language,
+                       const struct runtime **ret_runtime, struct template **ret, struct cloche_err *e)
+{
+        const struct sandbox *s = request->sandbox;
+        const cloche_prefix *found;
+        int r = request->face->prefix ? request->face->prefix(request->data, prefix, &found, e)
+                                      : err_set(e, CLOCHE_E_NOT_FOUND, "this caller has no prefixes");
+
+        if (r == 0)
+                r = context_prefix_find(s->all, s->principal, &s->image, prefix, found, ret_runtime, ret, e);
+        if (r == 0 && language && runtime_is(*ret_runtime, language) == 0)
+                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                            "the prefix \"%.64s\" is of %s, not of %.40s: leave the language away", prefix,
+                            (*ret_runtime)->name, language);
+        return r;
+}
+
+/* Make a context of a prefix or, without one, of the language. NULL with e. */
+static struct context *make_context(struct sandbox_request *request, const char *name, const char *prefix,
+                                    const char *language, struct cloche_err *e)
+{
+        const struct runtime *runtime;
+        struct template *set_up = NULL;
+        struct context *c;
+
+        if (prefix && find_set_up(request, prefix, language, &runtime, &set_up, e) < 0)
+                return NULL;
+        c = context_new(request->sandbox, name,
+                        set_up     ? runtime->name
+                        : language ? language
+                                   : "python",
+                        sandbox_request_text(request, "cwd"), json_object_get(request->params, "env"), e);
+        if (c && set_up)
+                context_use_prefix(c, set_up, prefix);
+        return c;
+}
+
 int handle_CONTEXT_CREATE(struct sandbox_request *request, struct cloche_err *e)
 {
         const char *name = sandbox_request_text(request, "context"),
-                   *language = sandbox_request_text(request, "language"), *cwd = sandbox_request_text(request, "cwd");
+                   *language = sandbox_request_text(request, "language"), *cwd = sandbox_request_text(request, "cwd"),
+                   *prefix = sandbox_request_text(request, "prefix");
         json_t *env = json_object_get(request->params, "env");
         struct sandbox *s = request->sandbox;
         char made_up[32] = "";
@@ -129,6 +179,8 @@ int handle_CONTEXT_CREATE(struct sandbox_request *request, struct cloche_err *e)
                 return err_set(e, CLOCHE_E_STATE,
                                "the context \"%s\" exists already, with the language %s: use another name", name,
                                c->runtime->name);
+        if (c && prefix && strcmp(c->prefix, prefix) != 0)
+                return refuse_other(c, prefix, e);
         if (c && c->state == CONTEXT_LIVE) {
                 json_t *answer = context_json(c);
 
@@ -140,7 +192,7 @@ int handle_CONTEXT_CREATE(struct sandbox_request *request, struct cloche_err *e)
                 context_start(c);
                 return request_in_turn(request, c, &ready_kind, 0, e);
         }
-        c = context_new(s, name, language ? language : "python", cwd, env, e);
+        c = make_context(request, name, prefix, language, e);
         if (!c)
                 return -(int)e->code;
         c->timeout_ms = sandbox_request_count(request, "timeoutMs", 0);

@@ -4,12 +4,15 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/utf8.h"
 #include "wire/value.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define REQUEST_ID_BYTES 64
+#define STEP_BYTES 60 /* of a name in a message */
 /* For an agent that only freezes, completes or describes: its guest may have stopped it. */
 #define ANSWER_PATIENCE_MS 30000
 #define UNREAD_BYTES (4u << 20) /* of requests and answers to the agent */
@@ -179,6 +182,41 @@ static int check_request(const struct context *c, const struct rpc_message *m, s
         return 0;
 }
 
+/* "lookup" of ["global", "lookup"]. */
+static void describe_target(const json_t *target, char *to, size_t size)
+{
+        json_t *step;
+        size_t i, used = 0;
+
+        to[0] = '\0';
+        json_array_foreach ((json_t *)target, i, step)
+                if (i > 0 && json_is_string(step) && used + STEP_BYTES + 1 < size) {
+                        const char *text = json_string_value(step);
+                        size_t n = utf8_cut(text, strlen(text), STEP_BYTES);
+
+                        used += (size_t)snprintf(to + used, size - used, "%s%.*s", used ? "." : "", (int)n, text);
+                }
+}
+
+/* A host function is answered by the caller of a run; a cell has no such caller. It may also be
+ * called between cells, by a thread. */
+static int refuse_host_function(struct context *c, const struct rpc_message *m, struct cloche_err *e)
+{
+        char name[4 * STEP_BYTES], why[512];
+        int r;
+
+        describe_target(json_object_get(m->params, "target"), name, sizeof(name));
+        snprintf(why, sizeof(why),
+                 "%s is a host function of the prefix \"%s\", and answers runs only: no caller of a cell answers it; "
+                 "call it in a run, and give its result to the cell",
+                 name, c->prefix);
+        r = rpc_error(json_incref(m->id), -32000, why, json_pack("{s:s, s:s}", "name", "Error", "message", why),
+                      channel_out(&c->channel), e);
+        if (r == 0)
+                channel_flush(&c->channel);
+        return r;
+}
+
 static int on_message(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e)
 {
         struct context *c = data;
@@ -191,6 +229,8 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
                 r = value_check(m->params, f->attachments_size, e);
         if (r < 0)
                 return r;
+        if (c->prefix[0] && m->kind == RPC_REQUEST && strcmp(m->method, "bridge") == 0)
+                return refuse_host_function(c, m, e);
         if (cell)
                 return context_cell_on_message(cell, m, f, e);
         if (m->kind == RPC_NOTIFICATION && c->is_held && strcmp(m->method, "failed") == 0)

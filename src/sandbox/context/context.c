@@ -119,12 +119,21 @@ struct context *context_new(struct sandbox *s, const char *name, const char *lan
         return make(s, name, runtime, cwd, env, e);
 }
 
+void context_use_prefix(struct context *c, struct template *set_up, const char *name)
+{
+        c->set_up = set_up;
+        set_up->users++;
+        snprintf(c->prefix, sizeof(c->prefix), "%s", name);
+}
+
 struct context *context_like(const struct context *c, const char *name, struct cloche_err *e)
 {
         struct context *like = make(c->sandbox, name, c->runtime, c->cwd, c->env, e);
 
         if (!like)
                 return NULL;
+        if (c->set_up)
+                context_use_prefix(like, c->set_up, c->prefix);
         like->timeout_ms = c->timeout_ms;
         like->count = c->count;
         memcpy(like->interpreter, c->interpreter, sizeof(like->interpreter));
@@ -178,6 +187,8 @@ void context_free(struct context *c)
                 spool_done(&c->streams[i].spool);
         fd_close(&c->files_fd);
         sandbox_timer_close(c->end_timer);
+        if (c->set_up)
+                c->set_up->users--;
         json_decref(c->env);
         free(c->cwd);
         free(c);
@@ -574,11 +585,11 @@ static void on_instance(struct instance *instance, const struct cloche_err *e)
 static void make_instance(struct context *c, struct template *template)
 {
         struct keeper_box_limits limits = limits_of_box(&c->sandbox->limits);
-        struct instance *prewarmed = c->is_forkable ? NULL : context_prewarm_take(c->sandbox, c->runtime);
+        struct instance *prewarmed = c->is_forkable ? NULL : context_prewarm_take(c->sandbox, c->runtime, c->set_up);
         struct cloche_err e;
 
         if (!c->is_forkable)
-                context_prewarm_schedule(c->sandbox, c->runtime);
+                context_prewarm_schedule(c->sandbox, c->runtime, c->set_up);
         if (prewarmed) {
                 c->instance = prewarmed;
                 prewarmed->on_ready = on_instance;
@@ -596,17 +607,27 @@ static void make_instance(struct context *c, struct template *template)
         c->instance->owner = c;
 }
 
+static int find_template(struct context *c, struct template **ret, struct cloche_err *e)
+{
+        const struct runtime *runtime;
+
+        *ret = c->set_up;
+        return *ret ? 0
+                    : context_notebook_find(c->sandbox->all, c->sandbox->principal, &c->sandbox->image,
+                                            c->runtime->name, &runtime, ret, e);
+}
+
 static void on_template(struct template_wait *wait, const struct cloche_err *e)
 {
         struct context *c = (struct context *)((char *)wait - offsetof(struct context, wait));
-        const struct runtime *runtime;
         struct template *template;
         struct cloche_err error;
 
-        if (e)
+        if (e && c->set_up)
+                err_set(&error, e->code, "the set-up of the prefix \"%s\", in a context: %s", c->prefix, e->msg);
+        else if (e)
                 err_set(&error, e->code, "the set-up of contexts of %s: %s", c->runtime->name, e->msg);
-        if (e || context_notebook_find(c->sandbox->all, c->sandbox->principal, &c->sandbox->image, c->runtime->name,
-                                       &runtime, &template, &error) < 0)
+        if (e || find_template(c, &template, &error) < 0)
                 context_end(c, &error);
         else
                 make_instance(c, template);
@@ -614,7 +635,6 @@ static void on_template(struct template_wait *wait, const struct cloche_err *e)
 
 void context_start(struct context *c)
 {
-        const struct runtime *runtime;
         struct template *template;
         struct cloche_err e;
 
@@ -623,8 +643,7 @@ void context_start(struct context *c)
         context_set_state(c, CONTEXT_STARTING);
         c->count = 0;
         c->wait.on_ready = on_template;
-        if (context_notebook_find(c->sandbox->all, c->sandbox->principal, &c->sandbox->image, c->runtime->name,
-                                  &runtime, &template, &e) < 0)
+        if (find_template(c, &template, &e) < 0)
                 context_end(c, &e);
         else if (template->state == TEMPLATE_READY)
                 make_instance(c, template);
@@ -659,6 +678,8 @@ json_t *context_json(const struct context *c)
                 json_object_set_new(object, "pid", json_integer(c->pid));
         if (object && c->interpreter[0])
                 json_object_set_new(object, "interpreter", json_string(c->interpreter));
+        if (object && c->prefix[0])
+                json_object_set_new(object, "prefix", json_string(c->prefix));
         if (object && c->forked_from[0])
                 json_object_set_new(object, "forkedFrom", json_string(c->forked_from));
         if (object && c->sandbox->mount)

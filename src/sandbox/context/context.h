@@ -9,6 +9,7 @@
 
 #define CONTEXTS_MAX 256
 #define CONTEXT_TASKS_MAX 1000
+#define CONTEXT_PREFIX_MAX 65
 #define INTERPRETER_MAX 128
 #define CONTEXT_FRAME_BYTES (64u << 20) /* of one message of an agent */
 #define CONTEXT_STORE_BYTES (8u << 20)  /* of one display; a larger one stays in a file of the sandbox */
@@ -27,6 +28,8 @@ struct context {
         struct sandbox *sandbox;
         char name[SANDBOX_NAME_MAX], forked_from[SANDBOX_NAME_MAX];
         const struct runtime *runtime;
+        struct template *set_up;         /* of the caller's prefix, which this context uses; NULL: the notebook's */
+        char prefix[CONTEXT_PREFIX_MAX]; /* the name that the caller gave it; "": none */
         char *cwd;
         json_t *env;
         uint64_t timeout_ms, created_ms, used_ms;
@@ -102,6 +105,8 @@ struct context *context_of(struct sandbox_request *request, struct cloche_err *e
 /* Make a context that is not started; cwd NULL: /workspace. Returns NULL with e. */
 struct context *context_new(struct sandbox *s, const char *name, const char *language, const char *cwd, json_t *env,
                             struct cloche_err *e);
+/* Let it start from a caller's prefix (context_prefix_find) instead of the notebook. */
+void context_use_prefix(struct context *c, struct template *set_up, const char *name);
 /* Make a context with the options of c, to be forked from it or from its checkpoint. */
 struct context *context_like(const struct context *c, const char *name, struct cloche_err *e);
 int context_name_check(const char *name, struct cloche_err *e);

@@ -153,6 +153,41 @@ int context_notebook_find(struct sandboxes *all, int64_t principal, const struct
         return 0;
 }
 
+/* The set-up's modules come from its image, and a context reads further ones from its sandbox's. */
+static int check_prefix(int64_t principal, const struct image *image, const char *name, const cloche_prefix *prefix,
+                        struct cloche_err *e)
+{
+        const struct template *t = prefix->template;
+
+        if (t->tenant != principal)
+                return err_set(e, CLOCHE_E_NOT_FOUND, "there is no prefix \"%.60s\": make it (prefix.create)", name);
+        if (prefix->bare)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "the prefix \"%.60s\" is a bare one, which has no cells: make it without bare", name);
+        if (strcmp(t->image.name, image->name) != 0)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "the prefix \"%.60s\" is in another image than the sandbox: make both of the same image",
+                               name);
+        return 0;
+}
+
+int context_prefix_find(struct sandboxes *all, int64_t principal, const struct image *image, const char *name,
+                        const cloche_prefix *prefix, const struct runtime **ret_runtime, struct template **ret,
+                        struct cloche_err *e)
+{
+        struct setup *setup = prefix->template->setup;
+        struct template *notebook;
+        int r = check_prefix(principal, image, name, prefix, e);
+
+        if (r == 0)
+                r = context_notebook_find(all, principal, image, prefix->template->runtime->name, ret_runtime,
+                                          &notebook, e);
+        if (r < 0)
+                return r;
+        setup->refs++;
+        return template_on(notebook, setup, ret, e);
+}
+
 int sandboxes_warm(struct sandboxes *all, int64_t principal, const char *languages, struct cloche_err *e)
 {
         const struct image own = {.settings = all->engine->own_settings};

@@ -16,6 +16,7 @@
 struct prewarm {
         struct sandbox *sandbox;
         const struct runtime *runtime; /* of the last context */
+        struct template *set_up;       /* of the last context, which is used here too; NULL: the notebook's */
         struct instance *instance;
         struct sandbox_timer *timer;
         uint64_t wanted_ns;
@@ -27,6 +28,15 @@ static void drop_instance(struct prewarm *prewarm)
         prewarm->instance = NULL;
 }
 
+static void use_set_up(struct prewarm *prewarm, struct template *set_up)
+{
+        if (prewarm->set_up)
+                prewarm->set_up->users--;
+        prewarm->set_up = set_up;
+        if (set_up)
+                set_up->users++;
+}
+
 void context_prewarm_close(struct sandbox *s)
 {
         struct prewarm *prewarm = s->prewarm;
@@ -35,14 +45,17 @@ void context_prewarm_close(struct sandbox *s)
                 return;
         s->prewarm = NULL;
         drop_instance(prewarm);
+        use_set_up(prewarm, NULL);
         sandbox_timer_close(prewarm->timer);
         free(prewarm);
 }
 
 void context_prewarm_tidy(struct sandbox *s, uint64_t now_ns)
 {
-        if (s->prewarm && s->prewarm->instance && now_ns - s->prewarm->wanted_ns > KEPT_NS)
-                drop_instance(s->prewarm);
+        if (!s->prewarm || now_ns - s->prewarm->wanted_ns <= KEPT_NS)
+                return;
+        drop_instance(s->prewarm);
+        use_set_up(s->prewarm, NULL);
 }
 
 static void on_instance(struct instance *instance, const struct cloche_err *e)
@@ -53,18 +66,25 @@ static void on_instance(struct instance *instance, const struct cloche_err *e)
                 drop_instance(prewarm);
 }
 
+static int find_template(struct prewarm *prewarm, struct template **ret, struct cloche_err *e)
+{
+        struct sandbox *s = prewarm->sandbox;
+        const struct runtime *runtime;
+
+        *ret = prewarm->set_up;
+        return *ret ? 0
+                    : context_notebook_find(s->all, s->principal, &s->image, prewarm->runtime->name, &runtime, ret, e);
+}
+
 static void make(struct prewarm *prewarm)
 {
         struct sandbox *s = prewarm->sandbox;
         struct keeper_box_limits limits = limits_of_box(&s->limits);
-        const struct runtime *runtime;
         struct template *template;
         struct cloche_err e;
 
         if (prewarm->instance || s->state != SANDBOX_RUNNING || !keeper_may_make(s->all->engine->keeper) ||
-            context_notebook_find(s->all, s->principal, &s->image, prewarm->runtime->name, &runtime, &template, &e) <
-                    0 ||
-            template->state != TEMPLATE_READY ||
+            find_template(prewarm, &template, &e) < 0 || template->state != TEMPLATE_READY ||
             instance_new(template, &limits, NULL, s->box, 0, &prewarm->instance, &e) < 0)
                 return;
         prewarm->instance->on_ready = on_instance;
@@ -76,7 +96,7 @@ static void on_timer(uv_timer_t *timer)
         make(timer->data);
 }
 
-void context_prewarm_schedule(struct sandbox *s, const struct runtime *runtime)
+void context_prewarm_schedule(struct sandbox *s, const struct runtime *runtime, struct template *set_up)
 {
         struct prewarm *prewarm = s->prewarm;
 
@@ -91,9 +111,11 @@ void context_prewarm_schedule(struct sandbox *s, const struct runtime *runtime)
                 prewarm->sandbox = s;
                 s->prewarm = prewarm;
         }
-        if (prewarm->runtime != runtime)
+        if (prewarm->runtime != runtime || prewarm->set_up != set_up)
                 drop_instance(prewarm);
         prewarm->runtime = runtime;
+        if (prewarm->set_up != set_up)
+                use_set_up(prewarm, set_up);
         prewarm->wanted_ns = clock_now_ns();
         sandbox_timer_start(prewarm->timer, on_timer, AFTER_MS, 0);
 }
@@ -108,11 +130,12 @@ static int is_well(const struct instance *instance, const struct keeper_box_limi
                recv(instance->channel.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
-struct instance *context_prewarm_take(struct sandbox *s, const struct runtime *runtime)
+struct instance *context_prewarm_take(struct sandbox *s, const struct runtime *runtime, const struct template *set_up)
 {
         struct prewarm *prewarm = s->prewarm;
         struct keeper_box_limits limits = limits_of_box(&s->limits);
-        struct instance *instance = prewarm && prewarm->runtime == runtime ? prewarm->instance : NULL;
+        struct instance *instance =
+                prewarm && prewarm->runtime == runtime && prewarm->set_up == set_up ? prewarm->instance : NULL;
 
         if (!instance ||
             instance->state != INSTANCE_READY) /* an instance that is not ready is left for the next context */

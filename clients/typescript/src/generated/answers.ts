@@ -1237,6 +1237,8 @@ export interface Context {
   pid?: number
   /** Name and version of a started interpreter: IPython 8.5.0 on Python 3.11.2 if the image has IPython, else Python 3.11.2, without IPython's syntax in cells (runtimes/python/README.md, Contexts). */
   interpreter?: string
+  /** The prefix it was made from. */
+  prefix?: string
   /** The context it was forked from. */
   forkedFrom?: string
   /** In a sandbox with mounts: its code sees them, which that of a fork does not. */
@@ -1273,6 +1275,8 @@ export interface ContextCreated {
   pid?: number
   /** Name and version of a started interpreter: IPython 8.5.0 on Python 3.11.2 if the image has IPython, else Python 3.11.2, without IPython's syntax in cells (runtimes/python/README.md, Contexts). */
   interpreter?: string
+  /** The prefix it was made from. */
+  prefix?: string
   /** The context it was forked from. */
   forkedFrom?: string
   /** In a sandbox with mounts: its code sees them, which that of a fork does not. */

@@ -457,8 +457,10 @@ export interface GitCheckoutParams {
 export interface ContextCreateParams {
   /** Its name; absent: a new name is generated. */
   context?: string | undefined
-  /** python, javascript, typescript, bash, ruby or php; absent: python. */
+  /** python, javascript, typescript, bash, ruby or php; absent: that of the prefix, or python. */
   language?: string | undefined
+  /** The id or the name of a prefix of the caller: its cells see all that the prefix's set-up made. */
+  prefix?: string | undefined
   /** Its first directory; made if missing. Absent: /workspace. */
   cwd?: string | undefined
   /** Added to the sandbox's. */

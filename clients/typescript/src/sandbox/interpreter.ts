@@ -2,7 +2,7 @@
 import type { SandboxDenial } from '../generated/answers.js'
 import type { Asking } from '../internal/asking.js'
 import type { CellError, CellEvent, CellResult, ContextInfo, Display } from './answers.js'
-import type { RunParams } from './native-context.js'
+import { prefixName, type RunParams } from './native-context.js'
 import { type Asker, asker, type Box } from './core.js'
 import { CodeExecutionError } from './errors.js'
 import { fieldsOf, Result, type ResultFields } from './results.js'
@@ -79,9 +79,11 @@ export class Interpreter {
   // -- contexts
 
   async create (
-    { language = 'python', cwd, envVars, timeout, forkable, signal }: Omit<CreateContextOptions, 'language'> & { language?: string }, name?: string
+    { language, prefix, cwd, envVars, timeout, forkable, signal }: Omit<CreateContextOptions, 'language'> & { language?: string }, name?: string
   ): Promise<CodeContext> {
-    const params = { context: name, language: canonical(language), cwd, env: setOf({ ...this.environment(), ...envVars }), timeoutMs: timeout, forkable }
+    const known = language === undefined && prefix !== undefined ? undefined : canonical(language ?? 'python')
+    const env = setOf({ ...this.environment(), ...envVars })
+    const params = { context: name, language: known, prefix: prefixName(prefix), cwd, env, timeoutMs: timeout, forkable }
     const made = await this.ask('context.create', { language: params.language }, async (box) => await box.context.create(params, { signal }))
     return this.remember(contextOf(made))
   }

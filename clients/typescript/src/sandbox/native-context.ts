@@ -2,6 +2,7 @@
 import {
   type Ask, type ContextCheckpointParams, type ContextCreateParams, type ContextForkParams, ContextOperations, type ContextRunParams
 } from '../generated/sandbox.js'
+import type { Prefix } from '../client.js'
 import type { Asking, OperationOptions } from '../internal/asking.js'
 import type { Answers, CellEvent, CellResult, CheckpointInfo, ContextInfo, Question, Variable } from './answers.js'
 
@@ -12,6 +13,15 @@ export interface RunParams extends Omit<ContextRunParams, 'context' | 'language'
   /** The code may request input, which this returns; true: the caller responds to the events `input` itself. */
   input?: boolean | Answerer | undefined
 }
+
+export interface CreateParams extends Omit<ContextCreateParams, 'context' | 'prefix'> {
+  name?: string | undefined
+  /** A prefix of this client, or the name of one that outlives its connection: cells see all that its set-up made. */
+  prefix?: Prefix | string | undefined
+}
+
+/** @internal */
+export const prefixName = (prefix: Prefix | string | undefined): string | undefined => typeof prefix === 'object' ? prefix.id : prefix
 
 /** One context of a sandbox. */
 export class ContextHandle {
@@ -128,10 +138,8 @@ export class Contexts {
   }
 
   /** Creates one, or finds the one of that name; without a name one is generated. */
-  async create (
-    { name, ...params }: Omit<ContextCreateParams, 'context'> & { name?: string | undefined } = {}, options: OperationOptions = {}
-  ): Promise<CreatedContext> {
-    const { created, ...info } = await this.all.create({ context: name, ...params }, options)
+  async create ({ name, prefix, ...params }: CreateParams = {}, options: OperationOptions = {}): Promise<CreatedContext> {
+    const { created, ...info } = await this.all.create({ context: name, prefix: prefixName(prefix), ...params }, options)
     return { context: this.get(info.context), created, info }
   }
 

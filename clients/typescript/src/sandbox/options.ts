@@ -37,7 +37,7 @@ const gitCheckout: Names<GitCheckoutOptions> = {
 const createBackup: Names<BackupOptions & Abortable> = {
   ...abortable, dir: true, name: true, ttl: true, gitignore: true, excludes: true, compression: true, localBucket: true, multipart: true
 }
-const createContext: Names<CreateContextOptions> = { ...abortable, language: true, cwd: true, envVars: true, timeout: true, forkable: true }
+const createContext: Names<CreateContextOptions> = { ...abortable, language: true, cwd: true, envVars: true, timeout: true, forkable: true, prefix: true }
 const terminal: Names<TerminalOptions> = { ...abortable, ...session, cols: true, rows: true, shell: true }
 const createSession: Names<SessionOptions> = { ...abortable, id: true, name: true, env: true, cwd: true, isolation: true, commandTimeoutMs: true }
 const exposePort: Names<ExposePortOptions> = { ...abortable, hostname: true, name: true, token: true }

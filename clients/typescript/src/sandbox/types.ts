@@ -1,6 +1,6 @@
 // Options and results of the sandbox façade: those of @cloudflare/sandbox, 0.3.3 and the newest combined.
 import type { ClientOptions } from '../internal/shared.js'
-import type { Cloche } from '../client.js'
+import type { Cloche, Prefix } from '../client.js'
 import type { ImageSettings } from '../images.js'
 import type { SandboxDenial } from '../generated/answers.js'
 import type { Limits } from '../generated/limits.js'
@@ -333,6 +333,8 @@ export interface CreateContextOptions extends Abortable {
   timeout?: number
   /** It can be forked, and has checkpoints (`native()`). */
   forkable?: boolean
+  /** A prefix of this client, or its name: cells see all that its set-up made. The language is then the prefix's. */
+  prefix?: Prefix | string
 }
 export interface CodeContext {
   readonly id: string
