@@ -23,6 +23,16 @@ class Cells(DaemonCase):
         self.assertEqual(self.box.run_code("X=5; echo $X", language="bash").stdout, "5\n")
         self.assertLessEqual({"default-python", "default-bash"}, {row.name for row in self.box.contexts()})
 
+    def test_of_a_prefix(self):
+        with self.client.prefix("python", "import json\nrows = [1, 2]") as prefix:
+            made = [self.box.context(prefix=prefix), self.box.context(prefix=prefix)]
+        for context in made:
+            with context:
+                self.assertEqual(context.run("rows.append(3); json.dumps(rows)").text, "'[1, 2, 3]'")
+                self.assertEqual(context.info().prefix, prefix.id)
+        with self.assertRaisesRegex(cloche.NotFoundError, "there is no prefix"):
+            self.box.context(prefix=prefix)
+
     def test_errors_are_results(self):
         done = self.box.run_code("def f():\n    raise ValueError('no')\nf()")
         self.assertEqual((done.success, str(done.error)), (False, "ValueError: no"))

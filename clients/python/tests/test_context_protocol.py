@@ -74,6 +74,14 @@ class Asked(ContextCase):
         self.assertEqual((method, params), ("context.create", {"sandbox": "box", "context": "c1", "language": "ruby", "cwd": "/tmp", "env": {"A": "1"},
                                                                "timeoutMs": 5, "forkable": True}))
 
+    def test_of_a_prefix(self):
+        class Made:
+            id = "p7"
+        for given, name in (("rows", "rows"), (Made(), "p7")):
+            made, (method, params, _) = self.asked({**CONTEXT, "created": True, "prefix": name}, lambda box: box.context(prefix=given))
+            self.assertEqual((method, params, made.name), ("context.create", {"sandbox": "box", "prefix": name}, "c1"))
+        self.assertEqual(cloche.ContextInfo.read({**CONTEXT, "prefix": "rows"}).prefix, "rows")
+
     def test_default_contexts(self):
         done, (method, params, _) = self.asked(DONE, lambda box: box.run_code("1", language="bash"))
         self.assertEqual((method, params), ("context.run", {"sandbox": "box", "code": "1", "language": "bash"}))

@@ -152,6 +152,18 @@ describe('contexts', real, () => {
       for (const one of [first, second, plain]) await one.delete()
     })
 
+    test('from a prefix: all that its set-up made', async () => {
+      const prefix = await client.prefix({ language: 'python', code: 'import json\nrows = [1, 2]' })
+      const made = await Promise.all([1, 2].map(async () => await box.contexts.create({ prefix })))
+      await prefix.dispose()
+      for (const { context, info } of made) {
+        assert.equal(info.prefix, prefix.id)
+        assert.equal((await context.run('rows.append(3); json.dumps(rows)')).displays[0].data['text/plain'], "'[1, 2, 3]'")
+        await context.delete()
+      }
+      await assert.rejects(box.contexts.create({ prefix }), { name: 'NotFoundError', message: /there is no prefix/ })
+    })
+
     test('checkpoints: back to what was, with its files', async () => {
       const { context } = await box.contexts.create({ forkable: true })
       await context.run('x = 1\nopen("point.txt", "w").write("then"); None')
@@ -279,6 +291,11 @@ describe('contexts', real, () => {
       assert.ok(wrong instanceof CodeExecutionError && wrong.code === 'CODE_EXECUTION_ERROR', String(wrong))
       await assert.rejects(sandbox.runCode('1', { envVars: { A: '1' } }), { name: 'ValidationFailedError' })
       await assert.rejects(sandbox.createCodeContext({ language: 'cobol' }), { code: 'INVALID_LANGUAGE' })
+      await client.prefix({ language: 'javascript', code: 'const held = 42', name: 'held' })
+      const ofPrefix = await sandbox.createCodeContext({ prefix: 'held' })
+      assert.equal(ofPrefix.language, 'javascript')
+      assert.equal((await sandbox.runCode('held', { context: ofPrefix })).results[0].text, '42')
+      await client.disposePrefix('held')
       await sandbox.deleteCodeContext(context.id)
       for (const act of [() => sandbox.deleteCodeContext(context.id), () => sandbox.runCode('1', { context }), () => sandbox.runCodeStream('1', { context })]) {
         const gone = await act().then(() => assert.fail('it is gone'), (thrown) => thrown)

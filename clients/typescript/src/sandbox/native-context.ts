@@ -14,7 +14,7 @@ export interface RunParams extends Omit<ContextRunParams, 'context' | 'language'
   input?: boolean | Answerer | undefined
 }
 
-export interface CreateParams extends Omit<ContextCreateParams, 'context' | 'prefix'> {
+export interface NewContextParams extends Omit<ContextCreateParams, 'context' | 'prefix'> {
   name?: string | undefined
   /** A prefix of this client, or the name of one that outlives its connection: cells see all that its set-up made. */
   prefix?: Prefix | string | undefined
@@ -138,7 +138,7 @@ export class Contexts {
   }
 
   /** Creates one, or finds the one of that name; without a name one is generated. */
-  async create ({ name, prefix, ...params }: CreateParams = {}, options: OperationOptions = {}): Promise<CreatedContext> {
+  async create ({ name, prefix, ...params }: NewContextParams = {}, options: OperationOptions = {}): Promise<CreatedContext> {
     const { created, ...info } = await this.all.create({ context: name, prefix: prefixName(prefix), ...params }, options)
     return { context: this.get(info.context), created, info }
   }

@@ -69,6 +69,9 @@ console.log(code, entries[0]?.size)
 // @ts-expect-error a path is missing
 await box.file.read({})
 const { context: notebook } = await box.contexts.create({ language: 'python', forkable: true })
+const prefix = await client.prefix({ language: 'python', code: 'rows = [1]' })
+const made: string | undefined = (await box.contexts.create({ prefix })).info.prefix
+await sandbox.createCodeContext({ prefix: made ?? prefix })
 for await (const { event, about } of notebook.run('print(1)', { stream: true, input: ({ prompt }) => prompt })) if (event === 'display') console.log(about.data, about.isResult)
 const cell: number = (await box.context.run({ code: '1', language: 'ruby' })).executionCount
 const [branch] = await notebook.fork({ count: 2 })
