@@ -61,23 +61,41 @@ function makeContexts (agent) {
   host.rewriting = load('rewrite.cjs', host)
   const cells = load('cells.cjs', host)
 
-  // Compiles the functions that cells use before the fork; leaves none of their names.
-  async function rehearse (times = REHEARSALS) {
+  // A context without a receiver, until the returned function is called.
+  function begin () {
     const { exit, reallyExit } = process
     tell = askNow = () => {}
     interrupts.start()
     cells.begin()
+    return () => {
+      cells.end()
+      interrupts.stop()
+      ;({ tell, askNow } = agent)
+      Object.assign(process, { exit, reallyExit })
+    }
+  }
+
+  // Compiles the functions that cells use before the fork; leaves none of their names.
+  async function rehearse (times = REHEARSALS) {
+    const stop = begin()
     for (let i = 0; i < times; i++) {
       for (const code of times === 1 ? REHEARSED.slice(0, 2) : REHEARSED) await cells.answer('cell', { code, count: 0 })
       await cells.answer('describe', {})
       await cells.answer('complete', { code: 'process.a', at: 9 })
     }
-    cells.end()
-    interrupts.stop()
     globals.forget()
-    ;({ tell, askNow } = agent)
-    Object.assign(process, { exit, reallyExit })
+    stop()
   }
+
+  // After a caller's set-up: no names, and the last result is put back.
+  async function rehearseValue () {
+    const stop = begin()
+    const restore = globals.saveLast()
+    await cells.answer('cell', { code: REHEARSED[0], count: 0 })
+    restore()
+    stop()
+  }
+
   // No thread of the agent's runs during `judge`, nor, if that returns nothing, until `goOn`.
   function standStill (judge) {
     interrupts.pause()
@@ -93,7 +111,7 @@ function makeContexts (agent) {
     interrupts.resume()
   }
 
-  return { ...cells, rehearse, standStill, goOn }
+  return { ...cells, rehearse, rehearseValue, standStill, goOn }
 }
 
 module.exports = { makeContexts }

@@ -14,8 +14,9 @@ const known = new Map(getOwnPropertyNames(globalThis).map((name) => [name, getOw
 const define = (name, value) => defineProperty(globalThis, name, { value, writable: true, enumerable: true, configurable: true })
 const isPlain = (descriptor) => descriptor !== undefined && hasOwn(descriptor, 'value')
 
-// Define a global of the agent's, which is not counted as the user's.
+// Define a global of the agent's, which is not counted as the user's. A name that code declared stays.
 function offer (name, value) {
+  if (kinds.has(name)) return
   defineProperty(globalThis, name, { value, writable: true, enumerable: false, configurable: true })
   known.set(name, getOwnPropertyDescriptor(globalThis, name))
 }
@@ -127,6 +128,20 @@ function keepLast (value) {
   known.set('_', getOwnPropertyDescriptor(globalThis, '_'))
 }
 
+// Returns a function that makes the last result what it is now.
+function saveLast () {
+  const now = getOwnPropertyDescriptor(globalThis, '_')
+  const own = known.get('_')
+  const value = last
+  return () => {
+    if (now === undefined) delete globalThis._
+    else defineProperty(globalThis, '_', now)
+    if (own === undefined) known.delete('_')
+    else known.set('_', own)
+    last = value
+  }
+}
+
 // Called after a rehearsal.
 function forget () {
   for (const name of names()) delete globalThis[name]
@@ -136,4 +151,4 @@ function forget () {
   last = undefined
 }
 
-return { begin, bring, end, look, names, known, offer, keepLast, forget }
+return { begin, bring, end, look, names, known, offer, keepLast, saveLast, forget }

@@ -492,8 +492,8 @@ async function refreshRealm (code) {
 
 function refreshing () {
   if (isForRealm) return refreshRealm
-  if (isSetUp) return async () => {} // a rehearsal would meet the set-up's names
-  return contexts === undefined ? refreshCall : () => contexts.rehearse(1)
+  if (contexts === undefined) return refreshCall
+  return isSetUp ? contexts.rehearseValue : () => contexts.rehearse(1)
 }
 
 async function rehearseEvaluation (code) {

@@ -540,13 +540,14 @@ def warm_up():
 def set_up(code, filename):
     """Run a caller's set-up in the namespace of the cells to come."""
     shell = get_shell()
+    hooks = shell.registered()
     try:
         calls["prepare"](code, filename)
     finally:
         hide_file(shell.user_ns)
     import linecache
     linecache.cache[filename] = (len(code), None, code.splitlines(True), filename)  # for errors of its functions
-    SHELL["is_set_up"] = True
+    SHELL["has_hooks"] = shell.registered() != hooks
     shell.close_files()
 
 
@@ -558,10 +559,14 @@ def hide_file(space):
 
 def get_ready():
     """Runs in a child before a request waits for it, like serve.py's. Returns True if there is a context to prepare.
-    After a caller's set-up nothing is rehearsed: its names and hooks would take part."""
+    A caller's set-up takes no part: its namespace is put aside, and with hooks of it nothing is rehearsed."""
     shell = SHELL.get("shell")
-    if shell is not None and "is_set_up" not in SHELL:
-        rehearse(shell, set(shell.user_ns), REHEARSED[:1])
+    if shell is not None and not SHELL.get("has_hooks"):
+        own, shell.user_ns = shell.user_ns, dict(shell.user_ns)
+        try:
+            rehearse(shell, set(shell.user_ns), REHEARSED[:1])
+        finally:
+            shell.user_ns = own
     return shell is not None
 
 

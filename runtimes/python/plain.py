@@ -48,6 +48,9 @@ class Shell(common["Cells"]):
         if "matplotlib" not in sys.modules:
             os.environ.setdefault("MPLBACKEND", "Agg")
 
+    def registered(self):
+        return ()
+
     def forget(self, names):
         self.forget_cells(names)
         self.results.clear()

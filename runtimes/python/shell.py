@@ -201,6 +201,11 @@ class Shell(common["Cells"], InteractiveShell):
         if "matplotlib" not in sys.modules:
             os.environ.setdefault("MPLBACKEND", INLINE if find_spec("matplotlib_inline") else "Agg")  # IPython before 7.23 has no inline backend
 
+    def registered(self):
+        """Changes when code registers some that run with a cell."""
+        return (self.count_transformers(), len(self.ast_transformers), [len(found) for found in self.events.callbacks.values()],
+                [len(formatter.type_printers) for formatter in self.display_formatter.formatters.values()])
+
     def forget(self, names):
         """Delete everything that rehearsing left."""
         self.forget_cells(names)

@@ -20,6 +20,7 @@ module ClocheAgent
     # A constant that set-up code leaves if contexts are to be forked from it (notebook.rb).
     MARK = :ClocheNotebook_
     REHEARSALS = 20
+    DEFINED = Binding.instance_method(:local_variable_defined?)
     REHEARSED = ["1 + 1", "x_ = [1, {\"a\" => 2.5}]\nx_", "def f_(a) = {a: a}\nf_(1)", "1 / 0", "x_ = ", "puts nil.to_a; [1].each { |i| i }; x_",
                  "Cloche.html('<b>')", "class ClocheRehearsal_; def to_html = inspect; end; ClocheRehearsal_.new"].freeze
 
@@ -47,8 +48,9 @@ module ClocheAgent
         true
       end
 
-      # Runs in a child before a request waits for it.
+      # Runs in a child before a request waits for it. A variable `_` of a caller's set-up would change.
       def get_ready
+        return if DEFINED.bind_call(Call::TOP, :_)
         rehearse(1, REHEARSED[0, 1])
       end
 
@@ -171,6 +173,10 @@ module ClocheAgent
         Serve.context = nil
         trap("INT", handler)
         $PROGRAM_NAME, $VERBOSE = name, verbose
+        forget_rehearsal if codes.size > 1
+      end
+
+      def forget_rehearsal
         Object.__send__(:remove_const, :ClocheRehearsal_) if Object.const_defined?(:ClocheRehearsal_, false)
         Object.__send__(:remove_method, :f_) if Object.private_method_defined?(:f_, false)
       end

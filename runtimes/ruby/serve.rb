@@ -178,9 +178,7 @@ module ClocheAgent
       end
 
       # No request waits yet.
-      # After a caller's set-up no cell is rehearsed: it would meet the set-up's names.
       def get_ready
-        return if @set_up
         @is_notebook ? Contexts.get_ready : @template.get_ready
       end
 

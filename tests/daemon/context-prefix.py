@@ -154,11 +154,25 @@ def owners(n):
             assert asks(other, "named") == asks(other, unnamed) == asks(other, "nothing")
 
 
+def netlink(n):
+    """Refused to a set-up from which contexts are forked, for these may be templates themselves; a run of the prefix has it."""
+    tries = "try:\n    socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0).close()\n    told = 'open'\nexcept OSError as error:\n    told = error.strerror\n"
+    prefix(n, "python", "import socket\n" + tries, name="netlink")
+    n.create(prefix="netlink")
+    assert n.value("told") == n.prints(tries + "print(repr(told))").strip() == "'Operation not permitted'"
+    assert n.frames.call("call", language="python", code="return told", prefix="netlink")["result"] == "open"
+    assert n.frames.call("call", language="python", code=tries + "return told", prefix="netlink")["result"] == "open"
+
+
 def modules(n):
     """All names of a module, where runs of its prefix see the exported ones."""
     prefix(n, "javascript", "import path, { join } from 'node:path'\nlet count = 1\nexport const add = () => ++count\nexport default class Box {}", name="module")
     n.create("js", prefix="module")
     assert n.prints("add(); console.log(count, join('a', 'b'), path.sep, new Box())", "js") == "2 a/b / Box {}\n"
+    prefix(n, "javascript", "const display = 'own', _ = 'kept'\nlet a = 1, b = 2, f = 3", name="names")
+    n.create("names", prefix="names")
+    assert n.prints("console.log(display, _, a, b, f)", "names") == "own kept 1 2 3\n", "names that the agent or its rehearsals use"
+    assert n.value("40 + 2", "names") == "42" and n.prints("console.log(_)", "names") == "kept\n"
     assert n.run("path = 1", "js")["error"]["name"] == "TypeError", "an import is constant, as one of a cell is"
 
 
@@ -175,4 +189,4 @@ def connections_that_end(n):
 
 
 def test_prefixes():
-    together(connections_that_end, as_in_a_plain_context, all_that_it_made, forks, host_functions, refusals, set_ups_that_fail_here, owners, modules, options=("--allow-uid", str(OTHER_UID)))
+    together(connections_that_end, as_in_a_plain_context, all_that_it_made, forks, host_functions, refusals, set_ups_that_fail_here, owners, netlink, modules, options=("--allow-uid", str(OTHER_UID)))
