@@ -127,7 +127,12 @@ def set_ups_that_fail_here(n):
         for _ in range(2):
             failed = n.refused("context.create", context="x", prefix=what)
             assert f'the set-up of the prefix "{what}", in a context' in failed.message and text in failed.message, failed.message
-        assert n.call("context.list") == {"contexts": []}
+    for what, code in (("ends", "os._exit(9)"), ("fails", "1 / 0")):
+        prefix(n, "python", f"import os, sys\nif 'IPython' in sys.modules:\n    os.fork = lambda: {code}", name=what)
+        for _ in range(4):  # more often than a template is started anew
+            failed = n.refused("context.create", context="x", prefix=what)
+            assert f'forked from the prefix "{what}"' in failed.message, failed.message
+    assert n.call("context.list") == {"contexts": []}
     n.is_well()
 
 

@@ -141,6 +141,7 @@ def forks_and_checkpoints():
 
 
 def of_a_prefix():
+    os.environ["XDG_DATA_HOME"] = os.path.abspath("data")
     with open("rows.json", "w") as file:
         file.write("[1, 2, 3]")
     ok("prefix", "create", "geo", "python", "--file", "rows.json=rows.json", "-c", "import json\nrows = json.load(open('rows.json'))\nLIMIT = 10")

@@ -302,7 +302,13 @@ static void end_by_itself(struct context *c)
         if (is_out_of_memory)
                 snprintf(how, sizeof(how), "was killed for want of memory; the limit of the sandbox is %s",
                          limits_bytes_text(c->sandbox->limits.memory_bytes, limit));
-        err_set(&e, CLOCHE_E_CONTEXT_ENDED, "the interpreter %s", how);
+        if (c->set_up && c->state == CONTEXT_STARTING)
+                err_set(&e, CLOCHE_E_CONTEXT_ENDED,
+                        "the interpreter %s while it was forked from the prefix \"%s\": code that its set-up left may "
+                        "have ended it",
+                        how, c->prefix);
+        else
+                err_set(&e, CLOCHE_E_CONTEXT_ENDED, "the interpreter %s", how);
         e.os_errno = is_out_of_memory ? ENOMEM : 0; /* a cell reports that as MemoryLimit */
         context_end(c, &e);
 }
