@@ -3,9 +3,9 @@
 #include "prefix.h"
 
 #include "base/buf.h"
+#include "cli/output/progress.h"
 #include "cli/run/store.h"
-
-#define SENT_BYTES_MAX (64u << 20) /* the daemon's limit of a frame */
+#include "wire/frame.h"
 
 /* Append to the attachments. NULL: no room. */
 static json_t *bytes_of(const char *data, size_t size, struct buf *attachments)
@@ -46,27 +46,29 @@ static json_t *files_of(const struct cloche_prefix_options *prefix, struct buf *
 static json_t *params_of(const struct stored *stored, const json_t *sandbox, struct buf *attachments)
 {
         const struct cloche_prefix_options *prefix = &stored->prefix;
-        json_t *params = json_pack("{s:s, s:o, s:s*, s:O*, s:O*, s:o}", "language", prefix->language, "code",
-                                   bytes_of(prefix->code, prefix->code_size, attachments), "filename", prefix->filename,
-                                   "limits", json_object_get(stored->head, "limits"), "image",
-                                   json_object_get(sandbox, "image"), "files", files_of(prefix, attachments));
-
-        return params;
+        return json_pack("{s:s, s:o, s:s*, s:O*, s:O*, s:o}", "language", prefix->language, "code",
+                         bytes_of(prefix->code, prefix->code_size, attachments), "filename", prefix->filename, "limits",
+                         json_object_get(stored->head, "limits"), "image", json_object_get(sandbox, "image"), "files",
+                         files_of(prefix, attachments));
 }
 
-static int send_prefix(struct daemon_client *c, const struct stored *stored, const json_t *sandbox, json_t **ret)
+static int send_prefix(struct daemon_client *c, const char *name, const struct stored *stored, const json_t *sandbox,
+                       json_t **ret)
 {
-        _cleanup_buf_ struct buf attachments = BUF_INIT(SENT_BYTES_MAX);
+        _cleanup_buf_ struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
         json_t *params = params_of(stored, sandbox, &attachments);
         struct daemon_message message = {0};
         struct cloche_err e = {0};
         int r;
 
         if (!params)
-                return cli_bad("the set-up and its files are too large to be sent to the daemon: expected at most %u "
-                               "bytes",
-                               SENT_BYTES_MAX);
+                return cli_bad("the set-up '%s' cannot be sent to the daemon: its code and files are larger than a "
+                               "message "
+                               "of %u bytes",
+                               name, FRAME_BYTES_MAX);
+        progress_start("running the set-up");
         r = daemon_call(c, "prefix.create", params, attachments.data, attachments.size, &message, &e);
+        progress_end();
         if (r == 0)
                 *ret = json_incref(json_object_get(message.body, "prefix"));
         daemon_message_done(&message);
@@ -81,7 +83,7 @@ static int send_stored(struct daemon_client *c, const struct cli_request *reques
         int code = sandbox_request(c, "sandbox.create", sandbox_params(request), &sandbox);
 
         if (code == 0)
-                code = send_prefix(c, stored, sandbox, ret);
+                code = send_prefix(c, request->prefix, stored, sandbox, ret);
         json_decref(sandbox);
         return code;
 }

@@ -4,6 +4,7 @@
 #include "sandbox/core/spawn.h"
 
 #include "base/err.h"
+#include "engine/warm/prefix.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,42 +122,33 @@ static int refuse_other(const struct context *c, const char *prefix, struct cloc
                                  "the context \"%s\" exists already, without a prefix: use another name", c->name);
 }
 
-/* The set-up of the prefix that the request names. */
-static int find_set_up(struct sandbox_request *request, const char *prefix, const char *language,
-                       const struct runtime **ret_runtime, struct template **ret, struct cloche_err *e)
+static int find_prefix(struct sandbox_request *request, const char *name, const char *language,
+                       const cloche_prefix **ret, struct cloche_err *e)
 {
-        const struct sandbox *s = request->sandbox;
-        const cloche_prefix *found;
-        int r = request->face->prefix ? request->face->prefix(request->data, prefix, &found, e)
+        int r = request->face->prefix ? request->face->prefix(request->data, name, ret, e)
                                       : err_set(e, CLOCHE_E_NOT_FOUND, "this caller has no prefixes");
 
-        if (r == 0)
-                r = context_prefix_find(s->all, s->principal, &s->image, prefix, found, ret_runtime, ret, e);
-        if (r == 0 && language && runtime_is(*ret_runtime, language) == 0)
-                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                            "the prefix \"%.64s\" is of %s, not of %.40s: leave the language away", prefix,
-                            (*ret_runtime)->name, language);
-        return r;
+        return r < 0 ? r : context_prefix_check(request->sandbox, name, *ret, language, e);
 }
 
 /* Make a context of a prefix or, without one, of the language. NULL with e. */
-static struct context *make_context(struct sandbox_request *request, const char *name, const char *prefix,
-                                    const char *language, struct cloche_err *e)
+static struct context *make_context(struct sandbox_request *request, const char *name, const char *language,
+                                    struct cloche_err *e)
 {
-        const struct runtime *runtime;
-        struct template *set_up = NULL;
+        const char *prefix_name = sandbox_request_text(request, "prefix");
+        const cloche_prefix *prefix = NULL;
         struct context *c;
 
-        if (prefix && find_set_up(request, prefix, language, &runtime, &set_up, e) < 0)
+        if (prefix_name && find_prefix(request, prefix_name, language, &prefix, e) < 0)
                 return NULL;
-        c = context_new(request->sandbox, name,
-                        set_up     ? runtime->name
-                        : language ? language
-                                   : "python",
-                        sandbox_request_text(request, "cwd"), json_object_get(request->params, "env"), e);
-        if (c && set_up)
-                context_use_prefix(c, set_up, prefix);
-        return c;
+        if (prefix)
+                language = prefix->template->runtime->name;
+        c = context_new(request->sandbox, name, language ? language : "python", sandbox_request_text(request, "cwd"),
+                        json_object_get(request->params, "env"), e);
+        if (!c || !prefix || context_use_prefix(c, prefix_name, prefix, e) == 0)
+                return c;
+        context_free(c);
+        return NULL;
 }
 
 int handle_CONTEXT_CREATE(struct sandbox_request *request, struct cloche_err *e)
@@ -192,7 +184,7 @@ int handle_CONTEXT_CREATE(struct sandbox_request *request, struct cloche_err *e)
                 context_start(c);
                 return request_in_turn(request, c, &ready_kind, 0, e);
         }
-        c = make_context(request, name, prefix, language, e);
+        c = make_context(request, name, language, e);
         if (!c)
                 return -(int)e->code;
         c->timeout_ms = sandbox_request_count(request, "timeoutMs", 0);

@@ -119,11 +119,21 @@ struct context *context_new(struct sandbox *s, const char *name, const char *lan
         return make(s, name, runtime, cwd, env, e);
 }
 
-void context_use_prefix(struct context *c, struct template *set_up, const char *name)
+static void use_set_up(struct context *c, struct template *set_up, const char *name)
 {
         c->set_up = set_up;
         set_up->users++;
         snprintf(c->prefix, sizeof(c->prefix), "%s", name);
+}
+
+int context_use_prefix(struct context *c, const char *name, const cloche_prefix *prefix, struct cloche_err *e)
+{
+        struct template *set_up;
+        int r = context_prefix_find(c->sandbox, prefix, &set_up, e);
+
+        if (r == 0)
+                use_set_up(c, set_up, name);
+        return r;
 }
 
 struct context *context_like(const struct context *c, const char *name, struct cloche_err *e)
@@ -133,7 +143,7 @@ struct context *context_like(const struct context *c, const char *name, struct c
         if (!like)
                 return NULL;
         if (c->set_up)
-                context_use_prefix(like, c->set_up, c->prefix);
+                use_set_up(like, c->set_up, c->prefix);
         like->timeout_ms = c->timeout_ms;
         like->count = c->count;
         memcpy(like->interpreter, c->interpreter, sizeof(like->interpreter));

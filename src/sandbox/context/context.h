@@ -105,8 +105,8 @@ struct context *context_of(struct sandbox_request *request, struct cloche_err *e
 /* Make a context that is not started; cwd NULL: /workspace. Returns NULL with e. */
 struct context *context_new(struct sandbox *s, const char *name, const char *language, const char *cwd, json_t *env,
                             struct cloche_err *e);
-/* Let it start from a caller's prefix (context_prefix_find) instead of the notebook. */
-void context_use_prefix(struct context *c, struct template *set_up, const char *name);
+/* Let it start from a caller's prefix, after context_prefix_check, instead of the notebook. */
+int context_use_prefix(struct context *c, const char *name, const cloche_prefix *prefix, struct cloche_err *e);
 /* Make a context with the options of c, to be forked from it or from its checkpoint. */
 struct context *context_like(const struct context *c, const char *name, struct cloche_err *e);
 int context_name_check(const char *name, struct cloche_err *e);

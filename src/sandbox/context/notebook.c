@@ -154,34 +154,35 @@ int context_notebook_find(struct sandboxes *all, int64_t principal, const struct
 }
 
 /* The set-up's modules come from its image, and a context reads further ones from its sandbox's. */
-static int check_prefix(int64_t principal, const struct image *image, const char *name, const cloche_prefix *prefix,
-                        struct cloche_err *e)
+int context_prefix_check(const struct sandbox *s, const char *name, const cloche_prefix *prefix, const char *language,
+                         struct cloche_err *e)
 {
         const struct template *t = prefix->template;
 
-        if (t->tenant != principal)
-                return err_set(e, CLOCHE_E_NOT_FOUND, "there is no prefix \"%.60s\": make it (prefix.create)", name);
+        if (t->tenant != s->principal)
+                return err_set(e, CLOCHE_E_NOT_FOUND, "there is no prefix \"%.64s\": make it (prefix.create)", name);
+        if (language && runtime_is(t->runtime, language) == 0)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "the prefix \"%.64s\" is of %s, not of %.40s: leave the language away", name,
+                               t->runtime->name, language);
         if (prefix->bare)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "the prefix \"%.60s\" is a bare one, which has no cells: make it without bare", name);
-        if (strcmp(t->image.name, image->name) != 0)
+                               "the prefix \"%.64s\" is a bare one, which has no cells: make it without bare", name);
+        if (strcmp(t->image.name, s->image.name) != 0)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "the prefix \"%.60s\" is in another image than the sandbox: make both of the same image",
+                               "the prefix \"%.64s\" is in another image than the sandbox: make both of the same image",
                                name);
         return 0;
 }
 
-int context_prefix_find(struct sandboxes *all, int64_t principal, const struct image *image, const char *name,
-                        const cloche_prefix *prefix, const struct runtime **ret_runtime, struct template **ret,
-                        struct cloche_err *e)
+int context_prefix_find(struct sandbox *s, const cloche_prefix *prefix, struct template **ret, struct cloche_err *e)
 {
         struct setup *setup = prefix->template->setup;
+        const struct runtime *runtime;
         struct template *notebook;
-        int r = check_prefix(principal, image, name, prefix, e);
+        int r = context_notebook_find(s->all, s->principal, &s->image, prefix->template->runtime->name, &runtime,
+                                      &notebook, e);
 
-        if (r == 0)
-                r = context_notebook_find(all, principal, image, prefix->template->runtime->name, ret_runtime,
-                                          &notebook, e);
         if (r < 0)
                 return r;
         setup->refs++;
