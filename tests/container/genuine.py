@@ -25,7 +25,7 @@ def run(*names, **env):
     place = npm_cache.install(HERE)
     for name in names:
         port = free_port()
-        with Daemon("--container-listen", f"127.0.0.1:{port}={name}") as daemon:
+        with Daemon("--container-listen", f"127.0.0.1:{port}={name}", has_packages=name == "interpreter") as daemon:
             command = ["node", "--no-warnings", "--test-reporter=spec", f"--test-timeout={int(90000 * PATIENCE)}", "--test", os.path.join(HERE, name + ".test.mjs")]
             done = subprocess.run(command, env={**os.environ, "CAN_UNPACK": str(int(os.path.exists("/usr/bin/unsquashfs"))), "CONTAINER_URL": f"http://127.0.0.1:{port}", "CONTAINER_CLIENTS": place, **env},
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=(TIMEOUT - 100) * PATIENCE)

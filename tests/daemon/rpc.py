@@ -18,6 +18,7 @@ from patience import PATIENCE  # noqa: E402
 
 BUILD = os.environ["CLOCHE_BUILD"]
 DAEMON = os.path.join(BUILD, "cloched")
+BARE_RUNTIMES = os.environ.get("CLOCHE_TEST_BARE_RUNTIMES")  # lib/run-tests.py: without the packages of notebooks
 HANG = 40 * PATIENCE  # seconds; nothing in these tests may take that long
 
 
@@ -154,9 +155,13 @@ class Frames:
 
 
 class Daemon:
-    """A cloched of our own, on a unix socket and on TCP; killed at the end, whatever happens."""
+    """A cloched of our own, on a unix socket and on TCP; killed at the end, whatever happens.
 
-    def __init__(self, *options, tcp=False, level="warning", env=None, limit=None):
+    has_packages: contexts of Python begin with the usual packages imported, as they are shipped
+    (runtimes/python/notebook.py), which costs a daemon 1.4 s of processor time. Without, a cell
+    imports those that it uses."""
+
+    def __init__(self, *options, tcp=False, level="warning", env=None, limit=None, has_packages=False):
         self.directory = tempfile.mkdtemp(prefix="cloched-")
         self.path = os.path.join(self.directory, "socket")
         self.token_file = os.path.join(self.directory, "token")
@@ -171,7 +176,8 @@ class Daemon:
             command += ["--listen", "127.0.0.1:0", "--token-file", self.token_file]
         if limit:  # of descriptors
             command = ["bash", "-c", f'ulimit -n {limit}; exec "$@"', "bash", *command]
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env={**os.environ, **(env or {})})
+        runtimes = {} if has_packages or not BARE_RUNTIMES else {"CLOCHE_RUNTIMES": BARE_RUNTIMES}
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env={**os.environ, **runtimes, **(env or {})})
         self.port = None
         until = time.monotonic() + 20
         while not self.is_ready():

@@ -168,7 +168,7 @@ class Notebook:
 def together(*checks, options=(), **daemon_options):
     """Each check gets a sandbox and a connection of its own; all are in one daemon. All run, even if some fail."""
     failed = []
-    with Daemon("--state-dir", "", *options, **daemon_options) as daemon:
+    with Daemon("--state-dir", "", *options, has_packages=True, **daemon_options) as daemon:
         for n, check in enumerate(checks):
             begun = time.monotonic()
             with QuickFrames(daemon.connect()) as frames:
