@@ -174,7 +174,7 @@ struct keeper_answer {
         uint32_t mount_user; /* KEEPER_BOX_MAKE: the host's user that the mounts show as owner; 0: the box's own user */
         struct cloche_err err; /* code 0: done */
         struct keeper_usage usage;
-        uint32_t is_frozen, reserved; /* KEEPER_BOX_FREEZE */
+        uint32_t is_frozen, reserved;      /* KEEPER_BOX_FREEZE */
         struct keeper_volume_usage volume; /* KEEPER_VOLUME_OPEN */
         /* For KEEPER_HELLO only. */
         struct keeper_guard guards[CLOCHE_GUARD_COUNT];

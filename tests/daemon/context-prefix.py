@@ -122,16 +122,16 @@ def refusals(n):
 
 def set_ups_that_fail_here(n):
     """In the prefix it ended well; where contexts are forked it does not: one error, which names the prefix."""
-    for what, code, text in (("raises", "raise RuntimeError('not here')", "RuntimeError: not here"), ("dies", "import os; os._exit(3)", "ended")):
-        prefix(n, "python", f"import sys\nif 'IPython' in sys.modules:\n    {code}", name=what)
+    for name, code, text in (("raises", "raise RuntimeError('not here')", "RuntimeError: not here"), ("dies", "import os; os._exit(3)", "ended")):
+        prefix(n, "python", f"import sys\nif 'IPython' in sys.modules:\n    {code}", name=name)
         for _ in range(2):
-            failed = n.refused("context.create", context="x", prefix=what)
-            assert f'the set-up of the prefix "{what}", in a context' in failed.message and text in failed.message, failed.message
-    for what, code in (("ends", "os._exit(9)"), ("fails", "1 / 0")):
-        prefix(n, "python", f"import os, sys\nif 'IPython' in sys.modules:\n    os.fork = lambda: {code}", name=what)
+            failed = n.refused("context.create", context="x", prefix=name)
+            assert f'the set-up of the prefix "{name}", in a context' in failed.message and text in failed.message, failed.message
+    for name, code in (("ends", "os._exit(9)"), ("fails", "1 / 0")):
+        prefix(n, "python", f"import os, sys\nif 'IPython' in sys.modules:\n    os.fork = lambda: {code}", name=name)
         for _ in range(4):  # more often than a template is started anew
-            failed = n.refused("context.create", context="x", prefix=what)
-            assert f'forked from the prefix "{what}"' in failed.message, failed.message
+            failed = n.refused("context.create", context="x", prefix=name)
+            assert f'forked from the prefix "{name}"' in failed.message, failed.message
     assert n.call("context.list") == {"contexts": []}
     n.is_well()
 
