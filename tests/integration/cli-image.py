@@ -128,7 +128,7 @@ def test_wrong_words():
     for words, missing in (("import", "a source"), ("inspect", "an image"), ("verify", "an image"), ("rm", "an image"), ("export", "an image and a file"), ("export x", "an image and a file")):
         bad_input("image", *words.split(), says=re.escape(f"expected {missing} (usage: cloche image {words.split()[0]} "))
     bad_input("net", says=re.escape("expected a sandbox (usage: cloche net SANDBOX [OPTION…])"))
-    bad_input("image", says="expected one of import, debian, ls, ")
+    bad_input("image", says="expected one of import, debian, build, ls, ")
 
 
 def test_an_image_in_use():

@@ -26,6 +26,8 @@ SECTIONS = [
     ("Answers", "ANSWER", ["answer`", "has all members of`", "meaning"]),
     ("Members of answers", "ANSWER_MEMBER", ["answer`", "member`", "type`", "need", "meaning"]),
     ("Events before answers", "ANSWER_EVENT", ["operations`", "event`", "about`", "meaning"]),
+    ("Packages of Debian in the standard image", "STANDARD_DEBIAN", ["purpose", "packages"]),
+    ("Packages of npm in the standard image", "STANDARD_NPM", {"name": "package`", "version": "version", "machine": "machine", "program": "program`"}),
     ("Requests to the keeper", "KEEPER_REQUEST", ["request`", "handler`", "after the greeting", "meaning"]),
 ]
 

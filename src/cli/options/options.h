@@ -44,6 +44,7 @@ struct cli_request {
         uint64_t runs, concurrency;      /* 0: not given */
         struct {
                 const char *suite, *packages, *sources; /* NULL: not given */
+                int is_standard;
         } debian;
         uint64_t keep_bytes; /* UINT64_MAX: not given */
         int of_daemon;       /* the image store of a daemon; or its socket is named */

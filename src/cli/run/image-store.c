@@ -42,7 +42,7 @@ static int find_store(const struct cli_request *request, char *ret, size_t size)
         return snprintf(ret, size, "%s", path) < (int)size ? 0 : cli_bad("--images: the path is too long");
 }
 
-static int open_store(const struct cli_request *request, int *ret)
+int image_store_open(const struct cli_request *request, int *ret)
 {
         char path[XDG_PATH_BYTES];
         int code = find_store(request, path, sizeof(path));
@@ -179,7 +179,7 @@ int image_store_request(const struct cli_request *request, const char *method, j
         json_t *opened = NULL;
         struct image_client c;
         struct cloche_err e = {0};
-        int code = open_store(request, &store_fd), r;
+        int code = image_store_open(request, &store_fd), r;
 
         *ret = NULL;
         if (code == 0)

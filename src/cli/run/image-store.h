@@ -7,6 +7,8 @@
 
 struct cli_request;
 
+/* Open the store's directory; it is made if it is missing. */
+int image_store_open(const struct cli_request *request, int *ret);
 /* Send one request and wait, with a progress line. params: stolen; NULL: none. data_fd: the source
  * or the output; -1: none. *ret: the answer, a new reference. */
 int image_store_request(const struct cli_request *request, const char *method, json_t *params, int data_fd,

@@ -1,0 +1,276 @@
+/* Images that mmdebstrap makes. Runs in: the CLI, as its user; mmdebstrap does the work, with the rights of that user,
+ * and cloche-image imports the result. */
+#include "debian-image.h"
+
+#include "cli/options/options.h"
+#include "cli/output/signals.h"
+#include "image-store.h"
+
+#include "base/fd.h"
+#include "base/privilege.h"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PROGRAM "mmdebstrap"
+#define SOURCE_BYTES_MAX (1u << 20)
+#define SOURCES_MAX 64
+#define WORD_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.+-"
+#define STATUS_MISSING 127 /* a shell's, for a program that is not there */
+
+/* The files of apt(8), in its order. */
+static const char *const patterns[] = {"/etc/apt/sources.list", "/etc/apt/sources.list.d/*.list",
+                                       "/etc/apt/sources.list.d/*.sources"};
+
+struct sources {
+        glob_t found;
+        const char *paths[SOURCES_MAX + 1]; /* those that mmdebstrap reads, then NULL */
+};
+
+/* -- sources ---------------------------------------------------------------------------------------------------- */
+
+static int find_sources(const char *named, glob_t *ret)
+{
+        int flags = GLOB_NOSORT;
+
+        if (named)
+                return glob(named, GLOB_NOMAGIC, NULL, ret);
+        for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
+                (void)glob(patterns[i], flags, NULL, ret);
+                flags |= GLOB_APPEND;
+        }
+        return 0;
+}
+
+/* True if a line that is no comment has the word. */
+static int has_word(char *text, const char *word)
+{
+        char *rest;
+
+        for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+                for (char *at = line; *line != '#' && (at = strstr(at, word)); at++)
+                        if ((at == line || strchr(" \t", at[-1])) && strchr(" \t/", at[strlen(word)]))
+                                return 1;
+        return 0;
+}
+
+static int names_suite(const char *path, const char *suite)
+{
+        _cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+        char *text = fd < 0 ? NULL : calloc(1, SOURCE_BYTES_MAX + 1);
+        int found = text && read(fd, text, SOURCE_BYTES_MAX) > 0 && has_word(text, suite);
+
+        free(text);
+        return found;
+}
+
+/* The packages come from the suites that the files name, whatever the image's suite is: another one is refused. */
+static int choose_sources(const struct debian_image *image, struct sources *ret)
+{
+        size_t count = 0;
+        int is_named = 0;
+
+        if (find_sources(image->sources, &ret->found) != 0)
+                return cli_bad("--sources: cannot find '%s'", image->sources);
+        if (ret->found.gl_pathc > SOURCES_MAX)
+                return cli_bad("apt has %zu files of sources, expected at most %d", ret->found.gl_pathc, SOURCES_MAX);
+        for (size_t i = 0; i < ret->found.gl_pathc; i++) {
+                int names = names_suite(ret->found.gl_pathv[i], image->suite);
+
+                if (names || !image->only_suite)
+                        ret->paths[count++] = ret->found.gl_pathv[i];
+                is_named |= names;
+        }
+        if (is_named)
+                return 0;
+        return image->sources ? cli_bad("%s does not name the suite '%s'", image->sources, image->suite)
+                              : cli_bad("apt's configuration does not name the suite '%s': name a file of sources that "
+                                        "does by --sources",
+                                        image->suite);
+}
+
+/* -- programs --------------------------------------------------------------------------------------------------- */
+
+/* The process group that does the work; 0: none. */
+static atomic_int working;
+static atomic_int is_cancelled;
+
+/* The program removes its files and ends; then this process does. The import leaves nothing when it is killed. */
+static void on_signal(int number)
+{
+        int group = atomic_load(&working);
+
+        signals_note(number);
+        atomic_store(&is_cancelled, 1);
+        if (group == 0)
+                signals_exit(SIGNALS_CANCELLED);
+        kill(-group, number);
+}
+
+static void catch_signals(void)
+{
+        const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+
+        sigaction(SIGINT, &action, NULL);
+        sigaction(SIGTERM, &action, NULL);
+        sigaction(SIGHUP, &action, NULL);
+}
+
+static _Noreturn void become(const char *const *argv, int out_fd, const sigset_t *mask)
+{
+        int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+        setpgid(0, 0);
+        sigprocmask(SIG_SETMASK, mask, NULL);
+        if (dup2(null_fd, STDIN_FILENO) >= 0 && dup2(out_fd, STDOUT_FILENO) >= 0)
+                execvp(argv[0], (char *const *)argv);
+        _exit(errno == ENOENT ? STATUS_MISSING : 126);
+}
+
+/* Return the exit status as shells count it, or -errno. mmdebstrap waits for its child when it gets a signal, so the
+ * child must get it too: they have a process group of their own. */
+static int run_program(const char *const *argv, int out_fd)
+{
+        sigset_t before;
+        pid_t pid;
+        int status = 0;
+
+        signals_block(&before);
+        pid = fork();
+        if (pid == 0)
+                become(argv, out_fd, &before);
+        if (pid > 0) {
+                setpgid(pid, pid);
+                atomic_store(&working, pid);
+                catch_signals();
+        }
+        sigprocmask(SIG_SETMASK, &before, NULL);
+        if (pid < 0)
+                return -errno;
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+                ;
+        atomic_store(&working, 0);
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int debian_image_check_program(const char *program, const char *way_out)
+{
+        _cleanup_fd_ int null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        int status = run_program((const char *const[]){program, "--version", NULL}, null_fd);
+
+        if (status == 0)
+                return 0;
+        return status == STATUS_MISSING ? cli_bad("%s is not installed: %s", program, way_out)
+                                        : cli_bad("%s does not work: '%s --version' failed", program, program);
+}
+
+/* -- mmdebstrap ------------------------------------------------------------------------------------------------- */
+
+static int check_words(const struct debian_image *image)
+{
+        const char *suite = image->suite, *packages = image->packages;
+
+        if (!suite)
+                return cli_bad("expected --suite SUITE, of the machine's apt configuration or of --sources FILE");
+        if (!*suite || *suite == '-' || suite[strspn(suite, WORD_CHARACTERS)])
+                return cli_bad("--suite: '%s' is not the name of a suite", suite);
+        if (packages && (!*packages || *packages == '-' || packages[strspn(packages, WORD_CHARACTERS ",")]))
+                return cli_bad("--packages: '%s' is not a list as a,b,c", packages);
+        return 0;
+}
+
+/* Its messages are the progress: they go to standard error as they come. */
+static int run_mmdebstrap(const struct debian_image *image, const struct sources *sources, int out_fd)
+{
+        const char *argv[SOURCES_MAX + 8] = {PROGRAM, "--variant=minbase"};
+        const char *base = image->base ? image->base : "", *packages = image->packages ? image->packages : "";
+        char *include = NULL, *hook = NULL;
+        size_t count = 2;
+        int status = -ENOMEM, is_any = *base || *packages;
+
+        if (is_any && asprintf(&include, "--include=%s%s%s", base, *base && *packages ? "," : "", packages) > 0)
+                argv[count++] = include;
+        if (image->hook && asprintf(&hook, "--setup-hook=%s", image->hook) > 0)
+                argv[count++] = hook;
+        argv[count++] = image->suite;
+        argv[count++] = "-";
+        memcpy(argv + count, sources->paths, sizeof(sources->paths));
+        if (!is_any == !include && !image->hook == !hook)
+                status = run_program(argv, out_fd);
+        free(include);
+        free(hook);
+        return status;
+}
+
+static int make_archive(const struct debian_image *image, const struct sources *sources, int out_fd)
+{
+        int status = run_mmdebstrap(image, sources, out_fd);
+
+        if (status == 0)
+                return 0;
+        if (status < 0)
+                return cli_bad("cannot start " PROGRAM ": %s", strerror(-status));
+        if (atomic_load(&is_cancelled))
+                return SIGNALS_CANCELLED;
+        if (status == STATUS_MISSING)
+                return cli_bad(PROGRAM " is not installed: install it (apt install " PROGRAM
+                                       "), or import a tar file that it made on another machine (cloche image import)");
+        return cli_bad(PROGRAM
+                       " failed: its messages stand above; --sources names other mirrors, TMPDIR a directory with "
+                       "more space%s",
+                       privilege_is_root() ? "" : " (a user other than root needs ids in /etc/subuid and /etc/subgid)"),
+               1;
+}
+
+/* -- the image -------------------------------------------------------------------------------------------------- */
+
+const char *debian_image_directory(void)
+{
+        const char *directory = getenv("TMPDIR");
+
+        return directory && *directory ? directory : "/tmp";
+}
+
+/* The archive is imported once it is whole: a part of one could look like an end. */
+static int make(struct cli_request *request, const struct debian_image *image, const struct sources *sources)
+{
+        const char *directory = debian_image_directory();
+        _cleanup_fd_ int fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+        json_t *answer = NULL;
+        int code;
+
+        if (fd < 0)
+                return cli_bad("cannot make a file in %s: %s (TMPDIR names another directory)", directory,
+                               strerror(errno));
+        code = make_archive(image, sources, fd);
+        if (code == 0 && lseek(fd, 0, SEEK_SET) < 0)
+                code = cli_bad("cannot read the archive: %s", strerror(errno));
+        if (code == 0)
+                code = image_store_request(request, "import",
+                                           json_pack("{s:s, s:s}", "source", PROGRAM, "name", image->name), fd,
+                                           &answer);
+        if (code == 0)
+                image_print_import(request, answer);
+        json_decref(answer);
+        return code;
+}
+
+int debian_image_make(struct cli_request *request, const struct debian_image *image)
+{
+        struct sources sources = {0};
+        int code = check_words(image);
+
+        if (code == 0)
+                code = choose_sources(image, &sources);
+        if (code == 0)
+                code = make(request, image, &sources);
+        globfree(&sources.found);
+        return code;
+}

@@ -1,0 +1,23 @@
+/* Images that mmdebstrap makes. Functions print a line and return an exit code, or 0. */
+#ifndef CLOCHE_CLI_RUN_DEBIAN_IMAGE_H
+#define CLOCHE_CLI_RUN_DEBIAN_IMAGE_H
+
+struct cli_request;
+
+struct debian_image {
+        const char *name, *suite;
+        const char *base;     /* A,B: packages besides those that every Debian has; NULL: none */
+        const char *packages; /* the same, of the command line */
+        const char *sources;  /* a file; NULL: the files of the machine's apt */
+        int only_suite;       /* leave out the files that do not name the suite */
+        const char *hook;     /* script of sh(1) that runs before packages come; $1: the image's root. NULL: none */
+};
+
+/* Refuse a program that is missing or does not work. */
+int debian_image_check_program(const char *program, const char *way_out);
+/* The directory in which the image is made: $TMPDIR. */
+const char *debian_image_directory(void);
+/* Make the image and import it; prints its name. A signal ends the work and removes its files. */
+int debian_image_make(struct cli_request *request, const struct debian_image *image);
+
+#endif
