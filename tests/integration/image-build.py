@@ -75,26 +75,26 @@ def test_words_and_result():
     with pretended("echo I: installing >&2; tar -C root -c .") as env:
         finished = build("--standard", env=env)
         equal((finished.code, finished.stdout, finished.stderr), (0, b"standard:latest\n", b"I: installing\n"), finished)
-        variant, include, hook, *rest = words()
-        equal((variant, rest), ("--variant=minbase", [SUITE, "-", "sources"]))
+        variant, option, include, hook, *rest = words()
+        equal((variant, option, rest), ("--variant=minbase", "--dpkgopt=force-unsafe-io", [SUITE, "-", "sources"]))
         equal(include, "--include=" + ",".join(PACKAGES))
         assert hook.startswith("--setup-hook=set -eu\n"), hook
         write_file("sources", "deb http://mirror.invalid/debian other main\n")
         finished = build("--standard", "mine:2", "--suite", "other", "--packages", "nano", "--json", env=env)
         equal((finished.code, json.loads(finished.stdout)["name"]), (0, "mine:2"), finished)
-        equal(words()[1], f"--include={','.join(PACKAGES)},nano")
+        equal(words()[2], f"--include={','.join(PACKAGES)},nano")
         equal([sorted(row["names"]) for row in json.loads(cli("image", "ls", "--images", "images", "--json").stdout)], [["mine:2", "standard:latest"]])
         equal(os.listdir("room"), [])
 
 
 def test_the_machines_sources():
-    """Those that name the suite, and no others: they could have other versions of the packages."""
+    """Files that do not name the suite are left out: they could have other versions of the packages."""
     with pretended() as env:
         finished = cli("image", "build", "--standard", "--suite", RELEASE, "--images", "images", env=env)
     if b"does not name the suite" in finished.stderr:
         skip("apt's sources are not of this release")
     equal(finished.code, 1, finished)
-    sources = words()[5:]
+    sources = words()[6:]
     assert sources
     for path in sources:
         with open(path) as file:
@@ -178,3 +178,12 @@ def test_an_interrupt_waits_for_the_clean_up():
                 assert not os.path.exists(f"/proc/{file.read().strip()}"), "its child has ended"
             os.remove("started")
         equal(cli("image", "ls", "--images", "images").stdout, b"")
+
+
+def test_mounts_end_with_mmdebstrap():
+    """Those of root, also if it is killed before it removes them."""
+    with pretended("mkdir room/root; mount -t tmpfs none room/root; grep -c room/root /proc/mounts >count; rmdir room/root; kill -9 $$") as env:
+        finished = build("--standard", env=env)
+        equal((finished.code, os.path.ismount("room/root")), (1, False), finished)
+    with open("count") as file:
+        equal(file.read(), "1\n")

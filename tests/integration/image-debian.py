@@ -32,11 +32,11 @@ def test_words_and_result():
     finished = debian("--suite", "bookworm", "--packages", "nano,python3-yaml", env=env)
     equal((finished.code, finished.stdout, finished.stderr), (0, b"made:latest\n", b"I: downloading\n"), finished)
     with open("words") as words:
-        equal(words.read().split(), ["--variant=minbase", "--include=nano,python3-yaml", "bookworm", "-", "sources"])
+        equal(words.read().split(), ["--variant=minbase", "--dpkgopt=force-unsafe-io", "--include=nano,python3-yaml", "bookworm", "-", "sources"])
     equal(call("python", "def f(): return open('/etc/marker').read()", "f", image="made", images="images").value, "root")
     equal(debian("--suite", "bookworm-updates", "--json", env=env).code, 0)
     with open("words") as words:
-        equal(words.read().split(), ["--variant=minbase", "bookworm-updates", "-", "sources"])
+        equal(words.read().split(), ["--variant=minbase", "--dpkgopt=force-unsafe-io", "bookworm-updates", "-", "sources"])
 
 
 def test_one_that_fails_leaves_nothing():

@@ -11,10 +11,12 @@
 
 #include <fcntl.h>
 #include <glob.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -123,11 +125,21 @@ static void catch_signals(void)
         sigaction(SIGHUP, &action, NULL);
 }
 
+/* mmdebstrap mounts /proc and others for root, in this namespace: they end with it, however it ends. */
+static int hide_mounts(void)
+{
+        return unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
+}
+
 static _Noreturn void become(const char *const *argv, int out_fd, const sigset_t *mask)
 {
         int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
         setpgid(0, 0);
+        if (privilege_is_root() && !hide_mounts()) {
+                cli_bad("cannot make a mount namespace: %s", strerror(errno));
+                _exit(126);
+        }
         sigprocmask(SIG_SETMASK, mask, NULL);
         if (dup2(null_fd, STDIN_FILENO) >= 0 && dup2(out_fd, STDOUT_FILENO) >= 0)
                 execvp(argv[0], (char *const *)argv);
@@ -189,10 +201,12 @@ static int check_words(const struct debian_image *image)
 /* Its messages are the progress: they go to standard error as they come. */
 static int run_mmdebstrap(const struct debian_image *image, const struct sources *sources, int out_fd)
 {
-        const char *argv[SOURCES_MAX + 8] = {PROGRAM, "--variant=minbase"};
+        const char *argv[SOURCES_MAX + 8] =
+                {PROGRAM, "--variant=minbase",
+                 "--dpkgopt=force-unsafe-io"}; /* after a crash nothing of the root is used */
         const char *base = image->base ? image->base : "", *packages = image->packages ? image->packages : "";
         char *include = NULL, *hook = NULL;
-        size_t count = 2;
+        size_t count = 3;
         int status = -ENOMEM, is_any = *base || *packages;
 
         if (is_any && asprintf(&include, "--include=%s%s%s", base, *base && *packages ? "," : "", packages) > 0)
