@@ -181,7 +181,7 @@ def test_an_interrupt_waits_for_the_clean_up():
 
 
 def test_mounts_end_with_mmdebstrap():
-    """Those of root, also if it is killed before it removes them."""
+    """Mounts of root, also if it is killed before it removes them."""
     with pretended("mkdir room/root; mount -t tmpfs none room/root; grep -c room/root /proc/mounts >count; rmdir room/root; kill -9 $$") as env:
         finished = build("--standard", env=env)
         equal((finished.code, os.path.ismount("room/root")), (1, False), finished)
