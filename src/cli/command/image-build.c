@@ -68,7 +68,10 @@ static const char hook_begin[] =
         "cd \"$lib\"\n"
         "cat >package-lock.json <<'END'\n%s\nEND\n"
         "cat >package.json <<'END'\n%s\nEND\n"
-        "npm ci --cache \"$cache\" --ignore-scripts --no-audit --no-fund --loglevel=error >&2\n"
+        "npm ci --cache \"$cache\" --ignore-scripts --no-audit --no-fund --loglevel=error --fetch-retries=1 >&2 || {\n"
+        "echo 'cloche: npm cannot install the packages: its messages stand above (npm config '"
+        "'set registry names another registry)' >&2\n"
+        "exit 1; }\n"
         "rm -rf \"$cache\" package.json package-lock.json node_modules/.bin "
         "node_modules/.package-lock.json\n"
         "cd \"$1/usr/local/bin\"\n";

@@ -25,7 +25,8 @@
 #define SOURCE_BYTES_MAX (1u << 20)
 #define SOURCES_MAX 64
 #define WORD_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.+-"
-#define STATUS_MISSING 127 /* a shell's, for a program that is not there */
+#define HOOK_VARIABLE "CLOCHE_IMAGE_HOOK" /* mmdebstrap prints the words of a hook that fails */
+#define STATUS_MISSING 127                /* a shell's, for a program that is not there */
 
 /* The files of apt(8), in its order. */
 static const char *const patterns[] = {"/etc/apt/sources.list", "/etc/apt/sources.list.d/*.list",
@@ -205,21 +206,20 @@ static int run_mmdebstrap(const struct debian_image *image, const struct sources
                 {PROGRAM, "--variant=minbase",
                  "--dpkgopt=force-unsafe-io"}; /* after a crash nothing of the root is used */
         const char *base = image->base ? image->base : "", *packages = image->packages ? image->packages : "";
-        char *include = NULL, *hook = NULL;
+        char *include = NULL;
         size_t count = 3;
         int status = -ENOMEM, is_any = *base || *packages;
 
         if (is_any && asprintf(&include, "--include=%s%s%s", base, *base && *packages ? "," : "", packages) > 0)
                 argv[count++] = include;
-        if (image->hook && asprintf(&hook, "--setup-hook=%s", image->hook) > 0)
-                argv[count++] = hook;
+        if (image->hook && setenv(HOOK_VARIABLE, image->hook, 1) == 0)
+                argv[count++] = "--setup-hook=sh -c \"$" HOOK_VARIABLE "\" hook \"$1\"";
         argv[count++] = image->suite;
         argv[count++] = "-";
         memcpy(argv + count, sources->paths, sizeof(sources->paths));
-        if (!is_any == !include && !image->hook == !hook)
+        if ((!is_any || include) && (!image->hook || getenv(HOOK_VARIABLE)))
                 status = run_program(argv, out_fd);
         free(include);
-        free(hook);
         return status;
 }
 
