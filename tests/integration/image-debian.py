@@ -53,7 +53,9 @@ def test_one_that_fails_for_an_ordinary_user():
     need_ordinary_user()
     env = {**pretend("exit 25"), "TMPDIR": "/tmp"}
     os.chmod(".", 0o755)
-    finished = cli("image", "debian", "made", "--suite", "bookworm", "--sources", "sources", env=env, under=ORDINARY_USER)
+    os.mkdir("store", 0o700)
+    os.chown("store", 12345, 12345)
+    finished = cli("image", "debian", "made", "--suite", "bookworm", "--sources", "sources", "--images", os.path.abspath("store"), env=env, under=ORDINARY_USER)
     equal(finished.code, 1, finished)
     assert b"needs ids in /etc/subuid and /etc/subgid" in finished.stderr, finished
 
@@ -64,6 +66,15 @@ def test_without_mmdebstrap():
     finished = debian("--suite", "bookworm", env={"PATH": os.path.abspath("empty")})
     equal((finished.code, len(finished.stderr.splitlines())), (2, 1), finished)
     assert b"apt install mmdebstrap" in finished.stderr and b"cloche image import" in finished.stderr, finished
+
+
+def test_a_store_that_refuses():
+    """Before mmdebstrap runs."""
+    env = pretend("")
+    os.mkdir("images", 0o755)
+    finished = debian("--suite", "bookworm", env=env)
+    equal((finished.code, os.path.exists("words")), (2, False), finished)
+    assert b"must be its user's alone" in finished.stderr, finished
 
 
 def test_bad_input():

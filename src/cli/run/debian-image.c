@@ -276,6 +276,16 @@ static int make(struct cli_request *request, const struct debian_image *image, c
         return code;
 }
 
+/* A store that refuses the import shall do so before the work, which takes minutes. */
+static int check_store(const struct cli_request *request)
+{
+        json_t *answer = NULL;
+        int code = image_store_request(request, "list", NULL, -1, &answer);
+
+        json_decref(answer);
+        return code;
+}
+
 int debian_image_make(struct cli_request *request, const struct debian_image *image)
 {
         struct sources sources = {0};
@@ -283,6 +293,8 @@ int debian_image_make(struct cli_request *request, const struct debian_image *im
 
         if (code == 0)
                 code = choose_sources(image, &sources);
+        if (code == 0)
+                code = check_store(request);
         if (code == 0)
                 code = make(request, image, &sources);
         globfree(&sources.found);
