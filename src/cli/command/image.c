@@ -57,6 +57,7 @@ static int request_either(const struct cli_request *request, const char *method,
         if (name)
                 json_object_set(params, "image", name);
         json_object_del(params, "name");
+        json_object_del(params, "own"); /* a daemon does not measure: that reads all trees */
         while (strcmp(rows[i].method, method) != 0)
                 i++;
         return sandbox_request_once(request, rows[i].operation, params, ret);
@@ -200,8 +201,11 @@ static void print_row(const json_t *row)
         for (size_t i = 0; i < json_array_size(names) || i == 0; i++) {
                 const char *name = json_string_value(json_array_get(names, i));
 
-                printf("%-28s %s %13lld bytes %8lld entries  %s  %s\n", name ? name : "(no name)", text_of(row, "tree"),
-                       count_of(row, "size"), count_of(row, "entries"), text_of(row, "importedAt"),
+                printf("%-28s %s %13lld bytes ", name ? name : "(no name)", text_of(row, "tree"),
+                       count_of(row, "size"));
+                if (json_object_get(row, "ownSize"))
+                        printf("%13lld own ", count_of(row, "ownSize"));
+                printf("%8lld entries  %s  %s\n", count_of(row, "entries"), text_of(row, "importedAt"),
                        text_of(row, "lastUsedAt"));
         }
 }
@@ -209,7 +213,7 @@ static void print_row(const json_t *row)
 static int list(struct cli_request *request)
 {
         json_t *answer = NULL;
-        int code = request_either(request, "list", NULL, &answer);
+        int code = request_either(request, "list", json_pack("{s:b}", "own", 1), &answer);
 
         if (code == 0)
                 print_rows(json_object_get(answer, "images"), request->json, print_row);

@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "helpers/image/store/record.h"
 #include "helpers/image/tree/listing.h"
+#include "helpers/image/tree/share.h"
 #include "helpers/sync/crash.h"
 
 #include <fcntl.h>
@@ -221,8 +222,11 @@ int import_commit(struct import *import, json_t **ret, struct cloche_err *e)
                 return r;
         }
         crash_point();
+        /* Before the flush: copies that links replace are never written to the disk. */
+        if (!has_tree(import->store, listing.hex))
+                r = share_files(import->store, &import->incoming, listing.hex, import->work, e);
         /* All contents reach the disk before the names that make them an image. */
-        if (syncfs(import->store->fd) < 0)
+        if (r == 0 && syncfs(import->store->fd) < 0)
                 r = failed(e, "flush the tree");
         crash_point();
         record = make_record(import, &listing);

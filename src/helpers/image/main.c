@@ -108,8 +108,7 @@ static int handle_list(void *argument, const json_t *params, struct server_reply
         struct program *p = argument;
         int r = store_refresh(&p->store, e);
 
-        (void)params;
-        return r == 0 ? manage_list(&p->store, &ret->result, e) : r;
+        return r == 0 ? manage_list(&p->store, json_is_true(json_object_get(params, "own")), &ret->result, e) : r;
 }
 
 /* The name of an image to read, in the store as it is now. */

@@ -7,8 +7,10 @@
 #include "base/fd.h"
 #include "helpers/image/store/record.h"
 #include "helpers/image/tree/listing.h"
+#include "helpers/image/tree/share.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -72,12 +74,42 @@ static int add_if_there(const struct store *store, json_t *record, struct cloche
         return r == -CLOCHE_E_NOT_FOUND || r == -CLOCHE_E_STATE ? 0 : r;
 }
 
-int manage_list(const struct store *store, json_t **ret, struct cloche_err *e)
+/* A tree of several images is freed with none of them. */
+static int add_own_sizes(const struct store *store, json_t *records, struct cloche_err *e)
+{
+        struct tree_usage *rows = calloc(json_object_size(records) + 1, sizeof(*rows));
+        size_t count = 0;
+        json_t *record;
+        const char *id;
+        int r;
+
+        if (!rows)
+                return work_no_memory(e);
+        json_object_foreach (records, id, record)
+                if (!record_has_tree(records, record_tree(record), id))
+                        memcpy(rows[count++].hex, record_tree(record), HASH_TEXT_SIZE);
+        r = share_measure(store, rows, count, e);
+        json_object_foreach (records, id, record) {
+                uint64_t bytes = 0;
+
+                for (size_t i = 0; i < count; i++)
+                        if (strcmp(rows[i].hex, record_tree(record)) == 0)
+                                bytes = rows[i].own_bytes;
+                if (r == 0 && json_object_set_new(record, "ownSize", json_integer((json_int_t)bytes)) < 0)
+                        r = work_no_memory(e);
+        }
+        free(rows);
+        return r;
+}
+
+int manage_list(const struct store *store, bool with_own, json_t **ret, struct cloche_err *e)
 {
         json_t *names = NULL, *records = NULL, *record, *list = json_array();
         const char *id;
         int r = list ? load_all(store, &names, &records, e) : work_no_memory(e);
 
+        if (r == 0 && with_own)
+                r = add_own_sizes(store, records, e);
         json_object_foreach (records, id, record) {
                 if (r == 0)
                         r = add_if_there(store, record, e);

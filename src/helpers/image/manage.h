@@ -4,7 +4,8 @@
 
 #include "helpers/image/store/store.h"
 
-CLOCHE_MUST_CHECK int manage_list(const struct store *store, json_t **ret, struct cloche_err *e);
+/* with_own: also the bytes that only this image has, for which all trees are walked. */
+CLOCHE_MUST_CHECK int manage_list(const struct store *store, bool with_own, json_t **ret, struct cloche_err *e);
 CLOCHE_MUST_CHECK int manage_inspect(const struct store *store, const char *name, json_t **ret, struct cloche_err *e);
 /* Add its settings to a record of an earlier version, which has none. -CLOCHE_E_NOT_FOUND, _STATE: the tree is gone, or
  * is being removed. */

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "helpers/image/store/record.h"
+#include "helpers/image/tree/share.h"
 #include "helpers/sync/crash.h"
 
 #include <fcntl.h>
@@ -260,7 +261,6 @@ static void prune_beside(int dir_fd)
 
 struct candidate {
         char hex[HASH_TEXT_SIZE];
-        uint64_t bytes;
         struct timespec used;
 };
 
@@ -287,7 +287,6 @@ static size_t list_trees(const struct pruning *p, struct candidate *rows)
                 size_t i = 0;
 
                 snprintf(row->hex, sizeof(row->hex), "%s", record_tree(record));
-                row->bytes = (uint64_t)json_integer_value(json_object_get(record, "size"));
                 row->used = store_tree_used(p->store, row->hex);
                 while (strcmp(rows[i].hex, row->hex) != 0)
                         i++;
@@ -331,34 +330,68 @@ static bool is_named(const struct pruning *p, const char *hex)
         return false;
 }
 
-static int evict(struct pruning *p, const struct candidate *row, uint64_t *total, struct cloche_err *e)
+/* 1: a box uses it. */
+static int evict(struct pruning *p, const struct tree_usage *row, uint64_t *total, struct cloche_err *e)
 {
         _cleanup_fd_ int tree_fd = -EBADF;
         int r = lock_unused(p, row->hex, &tree_fd, e);
 
         if (r == -CLOCHE_E_STATE) {
                 p->in_use += is_named(p, row->hex); /* prune_image() has counted the others */
-                return 0;
+                return 1;
         }
         if (r < 0 && r != -CLOCHE_E_NOT_FOUND)
                 return r;
-        *total -= row->bytes;
+        *total -= row->last_bytes;
         return evict_locked(p, row->hex, e);
+}
+
+/* In the order of their removal, with the bytes that each frees after those before it. */
+static int measure_trees(const struct pruning *p, struct tree_usage **ret, size_t *ret_count, struct cloche_err *e)
+{
+        struct candidate *rows = calloc(json_object_size(p->records) + 1, sizeof(*rows));
+        size_t count = rows ? list_trees(p, rows) : 0;
+
+        *ret = calloc(count + 1, sizeof(**ret));
+        *ret_count = count;
+        if (rows)
+                qsort(rows, count, sizeof(*rows), by_use);
+        for (size_t i = 0; *ret && i < count; i++)
+                memcpy((*ret)[i].hex, rows[i].hex, HASH_TEXT_SIZE);
+        free(rows);
+        return rows && *ret ? share_measure(p->store, *ret, count, e) : work_no_memory(e);
+}
+
+/* A tree that is in use keeps the files that it shares with others: it goes to the end, and the rest is measured
+ * anew. */
+static int put_last(const struct pruning *p, struct tree_usage *rows, size_t count, struct cloche_err *e)
+{
+        struct tree_usage used = rows[0];
+
+        memmove(rows, rows + 1, (count - 1) * sizeof(*rows));
+        rows[count - 1] = used;
+        return share_measure(p->store, rows, count, e);
 }
 
 static int prune_to_size(struct pruning *p, uint64_t keep_bytes, struct cloche_err *e)
 {
-        struct candidate *rows = calloc(json_object_size(p->records) + 1, sizeof(*rows));
-        size_t count = rows ? list_trees(p, rows) : 0;
+        struct tree_usage *rows;
+        size_t count, end;
         uint64_t total = 0;
-        int r = rows ? 0 : work_no_memory(e);
+        int r = measure_trees(p, &rows, &count, e);
 
-        if (rows)
-                qsort(rows, count, sizeof(*rows), by_use);
-        for (size_t i = 0; i < count; i++)
-                total += rows[i].bytes;
-        for (size_t i = 0; r == 0 && i < count && total > keep_bytes; i++)
+        for (size_t i = 0; r == 0 && i < count; i++)
+                total += rows[i].last_bytes;
+        end = count;
+        for (size_t i = 0; r == 0 && i < end && total > keep_bytes;) {
                 r = evict(p, &rows[i], &total, e);
+                if (r == 0) {
+                        i++;
+                } else if (r > 0) {
+                        end--;
+                        r = put_last(p, rows + i, count - i, e);
+                }
+        }
         p->kept_bytes = total;
         free(rows);
         return r;

@@ -1,4 +1,4 @@
-/* Compare two listings line by line. Runs in: cloche-image, as its user, confined to the store and
+/* Walk two listings together, line by line. Runs in: cloche-image, as its user, confined to the store and
  * the source. */
 #include "listing.h"
 
@@ -146,5 +146,50 @@ int listing_compare(int was_fd, int is_fd, json_t **ret, uint64_t *ret_count, st
                 r = step(*ret, &was, &is, ret_count, e);
         close_reader(&was);
         close_reader(&is);
+        return r;
+}
+
+/* -- files in both -------------------------------------------------------------------------------------------- */
+
+static bool are_equal(const struct reader *one, const struct reader *other)
+{
+        for (int i = 0; i < FIELDS; i++)
+                if (strcmp(one->fields[i], other->fields[i]) != 0)
+                        return false;
+        return true;
+}
+
+/* The path's bytes, in place. */
+static void unescape(char *text)
+{
+        const char *from = text;
+        unsigned byte;
+
+        while ((byte = next_byte(&from)))
+                *text++ = (char)byte;
+        *text = '\0';
+}
+
+int listing_common(int one_fd, int other_fd, listing_visit visit, void *data, struct cloche_err *e)
+{
+        struct reader one = {0}, other = {0};
+        int r = open_reader(one_fd, &one, e);
+
+        if (r == 0)
+                r = open_reader(other_fd, &other, e);
+        while (r == 0 && !one.is_over && !other.is_over) {
+                int order = compare_paths(one.fields[PATH], other.fields[PATH]);
+
+                if (order == 0 && strcmp(one.fields[KIND], "f") == 0 && are_equal(&one, &other)) {
+                        unescape(one.fields[PATH]);
+                        r = visit(data, one.fields[PATH], e);
+                }
+                if (r == 0 && order <= 0)
+                        r = read_line(&one, e);
+                if (r == 0 && order >= 0)
+                        r = read_line(&other, e);
+        }
+        close_reader(&one);
+        close_reader(&other);
         return r;
 }
