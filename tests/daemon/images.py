@@ -144,6 +144,38 @@ def can_be_removed(tree):
         os.close(fd)
 
 
+def users_of(tree):
+    """The number of boxes that lock it; without a lock of our own, which would stop one from being made."""
+    inode = f":{os.stat(tree).st_ino} "
+    with open("/proc/locks") as locks:
+        return sum("FLOCK" in line and inode in line for line in locks)
+
+
+def test_sandboxes_made_ahead():
+    """The second sandbox of an image fills its pool, from which the third comes; the engine's own image and other settings have none of it."""
+    store, (one, other) = make_store(2)
+    tree = f"{store}/trees/{one}"
+    with Daemon("--images", store) as daemon, daemon.frames() as frames:
+        def made(name, **options):
+            frames.call("sandbox.create", sandbox=name, **options)
+            said = frames.call("exec", sandbox=name, command="read -r a < /etc/marker; echo $a; echo ${A-}; pwd")["stdout"].split("\n")
+            frames.call("sandbox.delete", sandbox=name)
+            return said[:3]
+        equal(made("a", image=one), [one, "", "/workspace"])
+        wait_for(lambda: users_of(tree) == 0)  # one alone fills no pool
+        equal(made("b", image=one), [one, "", "/workspace"])
+        wait_for(lambda: users_of(tree) == 2)
+        for name in ("c", "d", "e"):
+            equal(made(name, image=one), [one, "", "/workspace"])
+        settings = {"env": {"A": "stated"}, "workingDirectory": "/tmp"}
+        equal(made("f", image=one, imageSettings=settings), [one, "stated", "/tmp"])
+        equal(made("g")[:2], ["", ""])
+        for name in ("h", "i", "j"):
+            equal(made(name, image=other), [other, "", "/workspace"])
+        wait_for(lambda: users_of(tree) == 0)  # the pool has the other image now
+        wait_for(lambda: users_of(f"{store}/trees/{other}") == 2)
+
+
 def test_unused_interpreters_let_go_of_their_image():
     store, (one, other) = make_store(2)
     tree = f"{store}/trees/{one}"

@@ -103,7 +103,7 @@ int images_check_unused(const struct daemon *d, const char *name, const char *tr
         return users.count == 0 ? 0
                                 : err_set(e, CLOCHE_E_STATE,
                                           "the image %.140s is in use: %s (delete them first; interpreters end after "
-                                          "ten minutes without use)",
+                                          "ten minutes without use, sandboxes made ahead after one)",
                                           name, users.text);
 }
 

@@ -1,7 +1,9 @@
-/* The pool of running sandboxes, each with a shell: a request for one with the usual options gets
- * it at once. They are made after a delay, so that they do not slow the current request, and only
- * while new sandboxes are being requested. Runs in: cloched-engine, on its loop, with the rights
- * of the daemon's user. */
+/* Pools of running sandboxes, each with a shell: a request for one with the usual options gets it at
+ * once. One pool has the engine's own image, the other an image of the store: the last one of which
+ * two sandboxes in sequence were requested. A pooled sandbox keeps its image from being removed, so a
+ * single sandbox of an image fills no pool. They are made after a delay, so that they do not slow the
+ * current request, and only while new sandboxes are being requested. Runs in: cloched-engine, on its
+ * loop, with the rights of the daemon's user. */
 #include "sandbox/session/session.h"
 #include "sandbox/session/shell.h"
 
@@ -9,7 +11,7 @@
 
 #include <string.h>
 
-#define POOL_MAX 2
+#define POOL_MAX 2 /* of each image */
 #define REFILL_AFTER_MS 20
 #define KEPT_NS UINT64_C(60000000000) /* without requests for new sandboxes */
 
@@ -25,20 +27,53 @@ static int is_ready(const struct sandbox *s)
         return s->state == SANDBOX_RUNNING && session && session->state == SHELL_IDLE;
 }
 
-struct sandbox *sandbox_pool_take(struct sandboxes *all, int64_t principal, const char *name)
+static struct sandbox_pool *pool_of(struct sandboxes *all, const struct image *image)
+{
+        return &all->pools[image->name[0] ? POOL_STORE : POOL_OWN];
+}
+
+/* Stop the ready ones; the others stop once they run. */
+static void empty(struct sandboxes *all, struct sandbox_pool *pool)
 {
         struct sandbox *s;
 
-        all->wants_pool = 1;
-        all->made_ns = clock_now_ns();
-        uv_timer_start(all->refill_timer, on_refill, REFILL_AFTER_MS, 0);
+        pool->is_wanted = 0;
         TAILQ_FOREACH (s, &all->pool, link)
-                if (is_ready(s))
+                if (image_equals(&s->image, &pool->image))
+                        sandbox_stop(s, 0);
+}
+
+/* Note the request. False: the pool had another image until now. */
+static int want(struct sandboxes *all, struct sandbox_pool *pool, const struct image *image)
+{
+        int is_same = image_equals(&pool->image, image);
+
+        pool->wanted_ns = clock_now_ns();
+        if (!is_same) {
+                empty(all, pool);
+                image_drop(&pool->image);
+                pool->image = *image;
+                image_hold(&pool->image);
+        }
+        pool->is_wanted = is_same;
+        if (is_same)
+                uv_timer_start(all->refill_timer, on_refill, REFILL_AFTER_MS, 0);
+        return is_same;
+}
+
+struct sandbox *sandbox_pool_take(struct sandboxes *all, const struct image *image, int64_t principal, const char *name)
+{
+        struct sandbox *s;
+
+        image = image ? image : &all->pools[POOL_OWN].image;
+        if (!want(all, pool_of(all, image), image))
+                return NULL;
+        TAILQ_FOREACH (s, &all->pool, link)
+                if (image_equals(&s->image, image) && is_ready(s))
                         break;
         if (!s)
                 return NULL;
         TAILQ_REMOVE(&all->pool, s, link);
-        all->pool_count--;
         s->is_pooled = 0;
         s->principal = principal;
         strcpy(s->name, name);
@@ -62,22 +97,36 @@ unsigned sandbox_pool_running(const struct sandboxes *all)
 }
 
 /* Make one at a time, which leaves the processors to requests in between. */
-void sandbox_pool_fill(struct sandboxes *all)
+static void fill(struct sandboxes *all, struct sandbox_pool *pool)
 {
         struct sandbox *s;
+        unsigned count = 0;
 
-        TAILQ_FOREACH (s, &all->pool, link)
+        TAILQ_FOREACH (s, &all->pool, link) {
+                if (!image_equals(&s->image, &pool->image))
+                        continue;
                 if (!is_ready(s))
                         return;
-        if (!all->wants_pool || all->is_stopping || all->pool_count >= POOL_MAX)
+                count++;
+        }
+        if (!pool->is_wanted || all->is_stopping || count >= POOL_MAX)
                 return;
         s = sandbox_alloc(all, NULL);
         if (!s)
                 return;
+        image_drop(&s->image);
+        s->image = pool->image;
+        image_hold(&s->image);
         s->is_pooled = 1;
-        all->pool_count++;
         TAILQ_INSERT_TAIL(&all->pool, s, link);
         sandbox_start(s);
+}
+
+/* An image without bash has sandboxes that are never ready: they are in the way of no other image. */
+void sandbox_pool_fill(struct sandboxes *all)
+{
+        for (int i = 0; i < POOLS; i++)
+                fill(all, &all->pools[i]);
 }
 
 void sandbox_pool_started(struct sandbox *s)
@@ -91,17 +140,28 @@ void sandbox_pool_started(struct sandbox *s)
 
 void sandbox_pool_failed(struct sandbox *s)
 {
+        struct sandbox_pool *pool = pool_of(s->all, &s->image);
+
         s->is_deleted = 1;
-        s->all->wants_pool = 0; /* until the next request for a sandbox, which gets the error */
+        if (image_equals(&s->image, &pool->image))
+                pool->is_wanted = 0; /* until the next request for a sandbox, which gets the error */
 }
 
 void sandbox_pool_tidy(struct sandboxes *all, uint64_t now_ns)
 {
-        struct sandbox *s;
+        for (int i = 0; i < POOLS; i++)
+                if (now_ns - all->pools[i].wanted_ns >= KEPT_NS)
+                        empty(all, &all->pools[i]);
+}
 
-        if (now_ns - all->made_ns < KEPT_NS)
-                return;
-        all->wants_pool = 0;
-        TAILQ_FOREACH (s, &all->pool, link)
-                sandbox_stop(s, 0);
+void sandbox_pool_init(struct sandboxes *all)
+{
+        all->pools[POOL_OWN].image.settings = all->engine->own_settings;
+        image_hold(&all->pools[POOL_OWN].image);
+}
+
+void sandbox_pool_done(struct sandboxes *all)
+{
+        for (int i = 0; i < POOLS; i++)
+                image_drop(&all->pools[i].image);
 }

@@ -140,6 +140,7 @@ int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, s
         all->options = *opt;
         TAILQ_INIT(&all->list);
         TAILQ_INIT(&all->pool);
+        sandbox_pool_init(all);
         TAILQ_INIT(&all->requests);
         TAILQ_INIT(&all->ended);
         TAILQ_INIT(&all->released);
@@ -194,6 +195,9 @@ void sandboxes_each_image(const struct sandboxes *all, void (*each)(void *data, 
         TAILQ_FOREACH (s, &all->list, link)
                 if (!s->is_deleted && s->image.name[0])
                         each(data, s->name, s->image.name);
+        TAILQ_FOREACH (s, &all->pool, link)
+                if (!s->is_deleted && s->image.name[0])
+                        each(data, "made ahead", s->image.name);
 }
 
 void sandboxes_stop(struct sandboxes *all, void (*done)(void *data), void *data)
@@ -235,6 +239,7 @@ void sandboxes_free(struct sandboxes *all)
         while ((s = TAILQ_FIRST(&all->pool)))
                 sandbox_end(s);
         sandbox_volumes_free(all);
+        sandbox_pool_done(all);
         context_notebooks_free(all);
         handle_close(all->turn_check);
         handle_close(all->refill_timer);
@@ -270,7 +275,7 @@ struct sandboxes_count sandboxes_count(const struct sandboxes *all)
 
 /* -- the methods ---------------------------------------------------------------------------------------------- */
 
-/* True if a pooled sandbox fits: its image, variables and network are fixed, and so are most limits of its
+/* True if a pooled sandbox of the image fits: its variables and network are fixed, and so are most limits of its
  * box; the limits named here can be changed while it runs. */
 static int is_usual(const struct sandboxes *all, const json_t *params)
 {
@@ -281,10 +286,9 @@ static int is_usual(const struct sandboxes *all, const json_t *params)
 
         for (size_t i = 0; i < sizeof(changeable) / sizeof(changeable[0]); i++)
                 count += json_object_get(limits, changeable[i]) != NULL;
-        return count == json_object_size(limits) && !json_object_get(params, "image") &&
-               !json_object_get(params, "mount") && !json_object_get(params, "packages") &&
-               !json_object_get(params, "volumes") && json_object_size(json_object_get(params, "env")) == 0 &&
-               (!network || json_equal(network, all->network));
+        return count == json_object_size(limits) && !json_object_get(params, "mount") &&
+               !json_object_get(params, "packages") && !json_object_get(params, "volumes") &&
+               json_object_size(json_object_get(params, "env")) == 0 && (!network || json_equal(network, all->network));
 }
 
 static void make_up_name(char *ret)
@@ -372,8 +376,9 @@ int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
         if (r > 0) /* it is called again */
                 return 0;
         if (r == 0 && !s) {
-                s = is_usual(request->all, request->params) ? sandbox_pool_take(request->all, request->principal, name)
-                                                            : NULL;
+                s = is_usual(request->all, request->params)
+                            ? sandbox_pool_take(request->all, &image, request->principal, name)
+                            : NULL;
                 s = s ? s : sandbox_new(request->all, request->principal, name, e);
                 if (s) {
                         image_drop(&s->image);

@@ -192,7 +192,6 @@ static void sandbox_free(struct sandbox *s)
         context_outputs_free(s);
         json_decref(s->decisions);
         TAILQ_REMOVE(s->is_pooled ? &s->all->pool : &s->all->list, s, link);
-        s->all->pool_count -= (unsigned)s->is_pooled;
         json_decref(s->env);
         json_decref(s->labels);
         json_decref(s->network_policy);

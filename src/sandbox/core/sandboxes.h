@@ -37,6 +37,14 @@ struct deadline {
 /* A stop and its save happen in the next loop iteration, or when the sandbox has started. */
 enum sandbox_plan { SANDBOX_STAYS, SANDBOX_STOPS, SANDBOX_SAVES /* and stops */ };
 
+enum { POOL_OWN, POOL_STORE, POOLS }; /* by image: the engine's own, or one of the store */
+
+struct sandbox_pool {
+        struct image image; /* of its sandboxes */
+        int is_wanted;
+        uint64_t wanted_ns; /* when a sandbox that a pool could have was last requested */
+};
+
 struct sandboxes {
         struct cloche_engine *engine;
         const struct sandbox_boxes *boxes;
@@ -53,10 +61,8 @@ struct sandboxes {
         int shell_fd, files_fd;   /* the builtin and the file program, sealed memory files; -errno */
         TAILQ_HEAD(sandbox_list, sandbox) list;
         struct sandbox_list pool; /* running, not yet assigned to a principal */
-        unsigned pool_count;
-        int wants_pool;
+        struct sandbox_pool pools[POOLS];
         SLIST_HEAD(notebook_list, notebook) notebooks;
-        uint64_t made_ns; /* when a sandbox was last requested */
         uv_timer_t *refill_timer;
         TAILQ_HEAD(request_list, sandbox_request) requests; /* without a sandbox */
         TAILQ_HEAD(request_turns, sandbox_request) ended;   /* outcome to be delivered */
@@ -152,8 +158,11 @@ void sandbox_delete(struct sandbox *s);
 void sandbox_end(struct sandbox *s);
 /* Allocate a sandbox that is in no list. */
 struct sandbox *sandbox_alloc(struct sandboxes *all, struct cloche_err *e);
-/* pool.c: return a pooled sandbox that runs already, or NULL. */
-struct sandbox *sandbox_pool_take(struct sandboxes *all, int64_t principal, const char *name);
+/* pool.c: return a pooled sandbox of this image that runs already, or NULL. image: NULL: the engine's own. */
+struct sandbox *sandbox_pool_take(struct sandboxes *all, const struct image *image, int64_t principal,
+                                  const char *name);
+void sandbox_pool_init(struct sandboxes *all);
+void sandbox_pool_done(struct sandboxes *all);
 unsigned sandbox_pool_running(const struct sandboxes *all);
 void sandbox_pool_fill(struct sandboxes *all);
 void sandbox_pool_tidy(struct sandboxes *all, uint64_t now_ns);
