@@ -47,6 +47,7 @@ selftest: all
 bench: all
 	bench/cold-call.py --build $(BUILD)
 	bench/context.py --build $(BUILD) --rounds 50 --without upstream,jupyter
+	bench/images.py --build $(BUILD) --rounds 3
 
 fuzz:
 	@tools/install-packages build test
