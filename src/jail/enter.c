@@ -64,6 +64,15 @@ static int set_host_name(struct cloche_err *e)
         return 0;
 }
 
+static int receive_image(int report_fd, int *ret_fd, struct cloche_err *e)
+{
+        struct cloche_err sent;
+        size_t count = 1;
+        ssize_t n = fd_receive(report_fd, &sent, sizeof(sent), ret_fd, &count, 0);
+
+        return n == sizeof(sent) && count == 1 ? 0 : err_set(e, CLOCHE_E_KEEPER, "the keeper sent no image");
+}
+
 static int build_root(const struct jail_plan *plan, struct cloche_err *e)
 {
         struct root_sources sources;
@@ -120,7 +129,17 @@ static int enter_root(const struct jail_plan *plan, int report_fd, struct cloche
 
         if (plan->is_template && !plan->nested && ns_fd < 0)
                 return err_os(e, CLOCHE_E_NAMESPACE, errno, "open the mount namespace");
-        r = plan->nested ? userns_become_user(plan->own_groups, e) : build_root(plan, e);
+        if (plan->has_writable_root) {
+                struct jail_plan own = *plan;
+                _cleanup_fd_ int image_fd = -EBADF;
+
+                r = receive_image(report_fd, &image_fd, e);
+                own.image_fd = image_fd;
+                if (r == 0)
+                        r = build_root(&own, e);
+        } else {
+                r = plan->nested ? userns_become_user(plan->own_groups, e) : build_root(plan, e);
+        }
         if (r == 0 && ns_fd >= 0)
                 r = hand_out_root(ns_fd, report_fd, e);
         if (r == 0)

@@ -109,6 +109,17 @@ int userns_map(int proc_fd, pid_t pid, const struct userns_ids *ids, struct cloc
         return r;
 }
 
+int userns_map_root(int proc_fd, pid_t pid, uid_t uid, gid_t gid, struct cloche_err *e)
+{
+        char text[32];
+        int r;
+
+        snprintf(text, sizeof(text), "0 %u 1\n", gid);
+        r = write_proc(proc_fd, pid, "gid_map", text, e);
+        snprintf(text, sizeof(text), "0 %u 1\n", uid);
+        return r < 0 ? r : write_proc(proc_fd, pid, "uid_map", text, e);
+}
+
 int userns_become_user(int own_groups, struct cloche_err *e)
 {
         uid_t ruid, euid, suid;

@@ -26,6 +26,9 @@ int userns_refused(int os_errno, struct cloche_err *e);
  * number; borrowed. */
 int userns_map(int proc_fd, pid_t pid, const struct userns_ids *ids, struct cloche_err *e);
 
+/* Map 0 of the namespace of process pid to this user and group. */
+int userns_map_root(int proc_fd, pid_t pid, uid_t uid, gid_t gid, struct cloche_err *e);
+
 /* Become JAIL_UID in all three ids, without supplementary groups if the kernel permits dropping
  * them. The capabilities in the namespace stay: the old ids were never its root. */
 int userns_become_user(int own_groups, struct cloche_err *e);

@@ -64,6 +64,8 @@ static struct jail_plan plan_of(const struct keeper_state *keeper, const struct 
                 .depth = spec->parent == KEEPER_NO_BOX ? 0 : keeper->boxes[spec->parent].depth + 1,
                 .nested = spec->parent != KEEPER_NO_BOX,
                 .is_sandbox = (int)spec->is_sandbox,
+                .has_writable_root = (int)spec->has_writable_root,
+                .image_fd = -EBADF,
                 .core_scheduling = keeper->guards[CLOCHE_GUARD_CORE_SCHEDULING].state == CLOCHE_GUARD_ENFORCED,
                 .is_sharing = spec->shared_with != KEEPER_NO_BOX,
                 .own_groups = keeper->is_root,
@@ -270,6 +272,22 @@ static int let_go(struct making *m, struct cloche_err *e)
         return r < 0 ? err_set(e, CLOCHE_E_NAMESPACE, "the new box died at once") : 0;
 }
 
+/* The owners of the image's files are mapped to the box's user, whose number is known by now. */
+static int send_image(struct keeper_state *keeper, const struct box *row, const struct making *m, struct cloche_err *e)
+{
+        const struct cloche_err fine = {0};
+        _cleanup_fd_ int image_fd = -EBADF;
+        int r;
+
+        if (!keeper->is_root)
+                return err_set(e, CLOCHE_E_PRIVILEGE,
+                               "a writable root needs root's daemon, which maps owners of files");
+        r = sources_map_tree(keeper, row->tree_fd, box_user(keeper, row), &image_fd, e);
+        if (r == 0 && (r = fd_send(m->p.fd, &fine, sizeof(fine), &image_fd, 1)) < 0)
+                r = err_os(e, CLOCHE_E_KEEPER, -r, "send the image to the box");
+        return r;
+}
+
 static int start_init(struct keeper_state *keeper, struct box *row, const struct jail_plan *plan, struct making *m,
                       struct cloche_err *e)
 {
@@ -285,6 +303,8 @@ static int start_init(struct keeper_state *keeper, struct box *row, const struct
         go_read_fd = pair[0];
         m->go_fd = pair[1];
         r = clone_init(keeper, row, plan, m, go_read_fd, report_fd, e);
+        if (r == 0 && plan->has_writable_root)
+                r = send_image(keeper, row, m, e);
         return r == 0 && m->is_cloned ? let_go(m, e) : r;
 }
 
@@ -599,6 +619,7 @@ static struct box new_row(const struct keeper_state *keeper, const struct keeper
                 .tree_fd = -EBADF,
                 .parent = spec->parent,
                 .is_sandbox = (int)spec->is_sandbox,
+                .has_writable_root = (int)spec->has_writable_root,
                 .shared_with = spec->shared_with,
                 .limits = spec->limits,
                 .is_template = (int)spec->is_template,

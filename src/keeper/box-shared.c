@@ -172,6 +172,10 @@ int box_shared_check(struct keeper_state *keeper, const struct keeper_box_spec *
                 return err_set(e, CLOCHE_E_STATE,
                                "the sandbox has mounts, which an interpreter forked from a template can use only with "
                                "root's daemon: use sessions and processes, or a sandbox without mounts");
+        if (row && row->has_writable_root && spec->parent != KEEPER_NO_BOX)
+                return err_set(e, CLOCHE_E_STATE,
+                               "the sandbox has a writable root, which an interpreter forked from a template does not "
+                               "show: use sessions and processes, or a sandbox without it");
         if (spec->shared_with == KEEPER_NO_BOX)
                 return 0;
         if (row && row->is_sandbox)

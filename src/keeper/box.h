@@ -31,6 +31,7 @@ struct box {
         int init_pidfd;
         uint32_t parent; /* KEEPER_NO_BOX */
         int is_sandbox, is_frozen;
+        int has_writable_root;
         uint32_t shared_with; /* the sandbox's box whose control groups this one uses, or KEEPER_NO_BOX; with a parent
                                  also its user and files */
         int has_lost_sandbox; /* the sandbox was dropped; this box is dead too, and keeps its number until its own drop
@@ -149,6 +150,9 @@ int box_leave(struct keeper_state *keeper, uint32_t box);
 int sources_check(const struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e);
 /* Open and lock an image that is a tree. *ret_fd is owned by the caller, and untouched for other
  * images. */
+/* Make a copy of the mount of a box's tree in which the files of the image's root belong to this user. In a helper,
+ * for a user namespace that says so has to be made. *ret_fd: owned by the caller. */
+int sources_map_tree(const struct keeper_state *keeper, int tree_fd, uid_t uid, int *ret_fd, struct cloche_err *e);
 int sources_open_tree(const struct keeper_state *keeper, const struct keeper_box_spec *spec, int *ret_fd,
                       struct cloche_err *e);
 

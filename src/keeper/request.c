@@ -240,6 +240,11 @@ static int check_spec(const struct keeper_box_spec *spec, struct cloche_err *e)
                 return err_set(e, CLOCHE_E_PROTOCOL, "is_template is %u", spec->is_template);
         if (spec->is_sandbox > 1)
                 return err_set(e, CLOCHE_E_PROTOCOL, "is_sandbox is %u", spec->is_sandbox);
+        if (spec->has_writable_root > 1)
+                return err_set(e, CLOCHE_E_PROTOCOL, "has_writable_root is %u", spec->has_writable_root);
+        if (spec->has_writable_root && (!spec->is_sandbox || !keeper_is_tree(spec->image) || spec->mount_count > 0))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "a writable root is that of a sandbox of an image of the store, without mounts");
         r = check_image(spec->image, e);
         if (r == 0)
                 r = check_path(spec->runtime_dir, "runtime_dir", e);

@@ -4,14 +4,22 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "box.h"
+#include "helper.h"
+#include "jail/root/mount.h"
+#include "jail/userns.h"
 
 #include <fcntl.h>
+#include <linux/mount.h>
 #include <linux/openat2.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* True if path is a plain name in the directory of runtimes. */
@@ -93,6 +101,62 @@ int sources_open_tree(const struct keeper_state *keeper, const struct keeper_box
         note_use(trees_fd, spec->image);
         *ret_fd = TAKE_FD(tree_fd);
         return 0;
+}
+
+#define MAP_TIMEOUT_S 5
+
+struct mapping {
+        const struct keeper_state *keeper;
+        int tree_fd;
+        uid_t uid;
+};
+
+/* Make a user namespace; the process in it only waits to be killed. */
+static pid_t hold_namespace(void)
+{
+        pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, NULL);
+
+        if (pid != 0)
+                return pid;
+        prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+        for (;;)
+                pause();
+}
+
+static int map_owners(const struct mapping *m, pid_t holder, int *ret_fd, struct cloche_err *e)
+{
+        _cleanup_fd_ int user_fd = -EBADF, fd = -EBADF;
+        int r = userns_map_root(m->keeper->proc_fd, holder, m->uid, (gid_t)m->uid, e);
+
+        if (r == 0)
+                r = box_open_namespace(m->keeper, holder, "user", &user_fd, e);
+        if (r == 0)
+                r = mount_clone_alone(m->tree_fd, "", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, &fd, e);
+        if (r == 0)
+                r = mount_map_owners(fd, user_fd, e);
+        if (r == 0)
+                *ret_fd = TAKE_FD(fd);
+        return r;
+}
+
+static int map_tree(const void *data, int *ret_fds, struct cloche_err *e)
+{
+        pid_t holder = hold_namespace();
+        int r;
+
+        if (holder < 0)
+                return userns_refused(errno, e);
+        r = map_owners(data, holder, ret_fds, e);
+        kill(holder, SIGKILL);
+        waitpid(holder, NULL, 0);
+        return r;
+}
+
+int sources_map_tree(const struct keeper_state *keeper, int tree_fd, uid_t uid, int *ret_fd, struct cloche_err *e)
+{
+        const struct mapping mapping = {keeper, tree_fd, uid};
+
+        return helper_fetch(map_tree, &mapping, 1, MAP_TIMEOUT_S, ret_fd, e);
 }
 
 int sources_open_store(const struct keeper_state *keeper, int *ret_fd, struct cloche_err *e)

@@ -54,19 +54,20 @@ struct keeper_box_limits {
 
 struct keeper_box_spec {
         struct keeper_box_limits limits;
-        uint32_t optional_guards; /* see struct cloche_engine_options */
-        uint32_t parent;          /* the box of the template above, whose root is shared, or KEEPER_NO_BOX */
-        uint32_t is_template;     /* boxes may be made beneath it */
-        uint32_t is_sandbox;      /* has terminals (devpts) and a resolver in resolv.conf; boxes may share with it */
-        uint32_t shared_with;     /* a sandbox's box whose files, network, ids and groups
-                                   * this one shares, in its own pid namespace; or
-                                   * KEEPER_NO_BOX. With a parent it shares writable
-                                   * places, user and groups, and its PID 1 must have
-                                   * answered a request before a fork into it */
-        uint32_t mount_count;     /* 0 for a template */
-        uint32_t file_mounts;     /* a bit for each mount that is one file, by its number */
-        uint32_t volume_mounts;   /* likewise, that is an open volume; of a sandbox's box only */
-        uint32_t read_only;       /* likewise, that is one of these and cannot be written to */
+        uint32_t optional_guards;   /* see struct cloche_engine_options */
+        uint32_t parent;            /* the box of the template above, whose root is shared, or KEEPER_NO_BOX */
+        uint32_t is_template;       /* boxes may be made beneath it */
+        uint32_t is_sandbox;        /* has terminals (devpts) and a resolver in resolv.conf; boxes may share with it */
+        uint32_t shared_with;       /* a sandbox's box whose files, network, ids and groups
+                                     * this one shares, in its own pid namespace; or
+                                     * KEEPER_NO_BOX. With a parent it shares writable
+                                     * places, user and groups, and its PID 1 must have
+                                     * answered a request before a fork into it */
+        uint32_t has_writable_root; /* a sandbox's: the directories of its tree can be changed, in its quota */
+        uint32_t mount_count;       /* 0 for a template */
+        uint32_t file_mounts;       /* a bit for each mount that is one file, by its number */
+        uint32_t volume_mounts;     /* likewise, that is an open volume; of a sandbox's box only */
+        uint32_t read_only;         /* likewise, that is one of these and cannot be written to */
         char mounts[KEEPER_MOUNTS_MAX][KEEPER_TARGET_MAX]; /* mount points in the box; each that is no volume is to be
                                                               served by a KEEPER_SERVE */
         char volumes[KEEPER_MOUNTS_MAX][KEEPER_VOLUME_ID_SIZE]; /* of the mounts that are volumes */

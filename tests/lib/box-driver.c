@@ -177,6 +177,7 @@ static json_t *do_make(const json_t *ask, struct cloche_err *e)
         spec.is_template = json_is_true(json_object_get(ask, "template"));
         spec.shared_with = shared ? shared->box.id : number ? (uint32_t)json_integer_value(number) : KEEPER_NO_BOX;
         spec.is_sandbox = json_is_true(json_object_get(ask, "sandbox"));
+        spec.has_writable_root = json_is_true(json_object_get(ask, "writable_root"));
         snprintf(spec.runtime_dir, sizeof(spec.runtime_dir), "%s", text_of(ask, "runtime"));
         snprintf(spec.image, sizeof(spec.image), "%s", text_of(ask, "image"));
         if (text_of(ask, "mount")[0]) {

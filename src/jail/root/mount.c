@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <linux/mount.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -121,6 +122,18 @@ int mount_restrict(const char *target, uint64_t attributes, struct cloche_err *e
 
         if (syscall(SYS_mount_setattr, AT_FDCWD, target, 0, &attr, sizeof(attr)) < 0)
                 return err_os(e, CLOCHE_E_MOUNT, errno, "restrict /%s", target);
+        return 0;
+}
+
+int mount_map_owners(int tree_fd, int user_fd, struct cloche_err *e)
+{
+        struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)user_fd};
+
+        if (syscall(SYS_mount_setattr, tree_fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
+                return err_set(e, CLOCHE_E_MOUNT,
+                               "a writable root needs a file system of the image store whose owners can be mapped "
+                               "(ext4, xfs, btrfs): %s",
+                               strerror(errno));
         return 0;
 }
 

@@ -41,4 +41,7 @@ int mount_restrict(const char *target, uint64_t attributes, struct cloche_err *e
 /* Make the mount in the current directory the root, and leave the old root. */
 int mount_turn(struct cloche_err *e);
 
+/* Map the owners of a detached copy by a user namespace (MOUNT_ATTR_IDMAP, Linux 5.12). */
+int mount_map_owners(int tree_fd, int user_fd, struct cloche_err *e);
+
 #endif

@@ -29,10 +29,12 @@ struct jail_plan {
                             nested, it sends its root to the keeper */
         unsigned depth;  /* templates above */
         int nested;      /* beneath a template: born in a copy of its root */
-        int is_sandbox;  /* has terminals, and sends DNS queries to its loopback */
-        int is_sharing;  /* born in a sandbox's namespaces, except for pid and mount namespaces; if
-                          * nested: has its own namespaces, but the user, files and groups of the
-                          * sandbox */
+        int has_writable_root; /* of a sandbox: image_fd, and an overlay on each of its directories */
+        int image_fd;          /* a mount of the image that the keeper sent, or -EBADF */
+        int is_sandbox;        /* has terminals, and sends DNS queries to its loopback */
+        int is_sharing;        /* born in a sandbox's namespaces, except for pid and mount namespaces; if
+                                * nested: has its own namespaces, but the user, files and groups of the
+                                * sandbox */
         int core_scheduling;   /* it shares no processor core with others */
         const int *places_fds; /* nested and sharing: the sandbox's writable places; else NULL */
         int own_groups;        /* the child may and must drop supplementary groups (root keeper) */

@@ -3,7 +3,8 @@
  *   /                    tmpfs, read-only once built; of a sandbox a directory of the tmpfs with the
  *                        quota, in which all below is shown
  *   /usr, /etc/…         the image, read-only, nosuid, nodev; /etc of a directory is an overlay of
- *                        our files and the image's
+ *                        our files and the image's. Of a sandbox with a writable root each directory
+ *                        is the lower one of an overlay, whose upper one is in the quota (decision 0040)
  *   /workspace /tmp /home/cloche /dev/shm
  *                        one tmpfs with a byte and an inode quota, nosuid, nodev
  *   /app /data /home /mnt /opt /root /src /srv /var

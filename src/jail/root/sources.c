@@ -19,6 +19,7 @@
 extern int mount(const char *source, const char *target, const char *type, unsigned long flags, const void *data);
 #define MS_REC_PRIVATE (16384 | (1 << 18)) /* of <sys/mount.h>, which clashes with <linux/mount.h> */
 
+#define MAPPED_IMAGE "/tmp" /* in our own mount namespace; root_build covers it */
 #define IMAGE_ATTRIBUTES (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
 /* The entries of the host's /etc that a box may see: programs of /usr need them to start, and they
@@ -137,10 +138,14 @@ static int open_tree_image(const char *trees, const char *name)
 
 static int open_directory_image(struct root_sources *s, const struct jail_plan *plan, struct cloche_err *e)
 {
-        int image_fd = plan->trees ? open_tree_image(plan->trees, plan->image)
-                                   : open(plan->image, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        int r = 0;
+        int r = plan->has_writable_root ? mount_attach(plan->image_fd, MAPPED_IMAGE, e) : 0, image_fd;
         DIR *dir;
+
+        if (r < 0)
+                return r;
+        image_fd = plan->has_writable_root ? open(MAPPED_IMAGE, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                   : plan->trees           ? open_tree_image(plan->trees, plan->image)
+                                           : open(plan->image, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
         if (image_fd < 0)
                 return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open the image %s", plan->image);

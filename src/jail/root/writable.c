@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 /* MS_NOSUID, MS_NODEV, MS_NOATIME: of <sys/mount.h>, which clashes with <linux/mount.h>. */
@@ -127,6 +128,94 @@ static int each_shown(int (*visit)(void *data, const char *name, struct cloche_e
         return r < 0 ? r : count;
 }
 
+/* -- the layers of a writable root ------------------------------------------------------------------------------- */
+
+/* Inodes of each: its upper and work directory, overlayfs's own in that, and one that stands for all whiteouts. */
+#define INODES_EACH 4
+#define INODES_OF_ALL 2
+
+/* Return whether this entry of the built root is a directory of the image. */
+static int is_layered(const char *name)
+{
+        static const char *const others[] = {"dev", "home", "proc", "run", "tmp", "workspace"};
+        struct stat root, st;
+
+        for (size_t i = 0; i < COUNT(others); i++)
+                if (strcmp(name, others[i]) == 0)
+                        return 0;
+        return stat(".", &root) == 0 && lstat(name, &st) == 0 && S_ISDIR(st.st_mode) && st.st_dev != root.st_dev;
+}
+
+static int count_layer(void *data, const char *name, struct cloche_err *e)
+{
+        (void)e;
+        *(int *)data += is_layered(name);
+        return 0;
+}
+
+static int count_layers(struct cloche_err *e)
+{
+        int count = 0, r = each_shown(count_layer, &count, e);
+
+        return r < 0 ? r : count;
+}
+
+/* Without these attributes overlayfs could not say that a new directory hides one of the image. */
+static int check_attributes(const char *path, struct cloche_err *e)
+{
+        if (setxattr(path, "user.cloche", "", 0, 0) == 0 && removexattr(path, "user.cloche") == 0)
+                return 0;
+        return err_set(e, CLOCHE_E_MOUNT,
+                       "a writable root needs a kernel whose tmpfs keeps user attributes (Linux 6.6): %s",
+                       strerror(errno));
+}
+
+/* The upper directory's attributes are those of the merged one. No path leads to it in the end: the place /workspace
+ * covers the tmpfs. So the guest can set no attribute there that has a meaning for overlayfs. */
+static int make_upper(const char *name, int number, char upper[64], char work[64], struct cloche_err *e)
+{
+        struct stat st;
+
+        snprintf(upper, 64, QUOTA "/upper/%d", number);
+        snprintf(work, 64, QUOTA "/work/%d", number);
+        if (lstat(name, &st) < 0 || mkdir(upper, 0700) < 0 || chmod(upper, st.st_mode & 07777) < 0 ||
+            mkdir(work, 0700) < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "make the layer of /%s", name);
+        return check_attributes(upper, e);
+}
+
+/* It covers the mount of the image's directory in the built root, and is shown in its place. */
+static int lay_over(void *data, const char *name, struct cloche_err *e)
+{
+        char upper[64], work[64];
+        const char *const options[] = {"lowerdir", name, "upperdir", upper, "workdir", work, "userxattr", NULL, NULL};
+        _cleanup_fd_ int tree_fd = -EBADF;
+        int r;
+
+        if (!is_layered(name))
+                return 0;
+        if (strpbrk(name, ":,\\"))
+                return err_set(e, CLOCHE_E_MOUNT, "the image's directory /%s cannot be a layer: rename it", name);
+        r = make_upper(name, (*(int *)data)++, upper, work, e);
+        if (r < 0)
+                return r;
+        tree_fd = mount_make("overlay", options, ATTRIBUTES);
+        return tree_fd < 0 ? err_os(e, CLOCHE_E_MOUNT, -tree_fd, "mount an overlay on /%s", name)
+                           : mount_attach(tree_fd, name, e);
+}
+
+static int lay_over_all(struct cloche_err *e)
+{
+        int number = 0, r;
+
+        if (mkdir(QUOTA "/upper", 0700) < 0 || mkdir(QUOTA "/work", 0700) < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "make the layers of the sandbox's root");
+        r = each_shown(lay_over, &number, e);
+        return r < 0 ? r : 0;
+}
+
+/* -- the directories of the tmpfs ---------------------------------------------------------------------------- */
+
 /* Count the inodes that no guest makes: the root of the tmpfs, the places, and all entries that a
  * sandbox's root has before its guest runs. */
 static int count_inodes(const struct jail_plan *plan, struct cloche_err *e)
@@ -135,6 +224,13 @@ static int count_inodes(const struct jail_plan *plan, struct cloche_err *e)
 
         if (count < 0)
                 return count;
+        if (plan->has_writable_root) {
+                int layers = count_layers(e);
+
+                if (layers < 0)
+                        return layers;
+                count += INODES_OF_ALL + INODES_EACH * layers;
+        }
         for (size_t i = 0; plan->is_sandbox && i < COUNT(tops); i++)
                 count += is_own_top(tops[i]);
         for (size_t i = 0; plan->is_sandbox && i < COUNT(below_tops); i++)
@@ -210,6 +306,8 @@ int root_make_writable(const struct jail_plan *plan, int *ret_root_fd, struct cl
         r = mount_new("tmpfs", QUOTA, MS_FLAGS_QUOTA, options, e);
         if (r == 0 && plan->is_sandbox)
                 r = make_root(ret_root_fd, e);
+        if (r == 0 && plan->has_writable_root)
+                r = lay_over_all(e);
         for (size_t i = TMP; r == 0 && i < (plan->is_sandbox ? HOME : JAIL_PLACES); i++)
                 r = show(i, e);
         return r < 0 ? r : show(WORKSPACE, e); /* last: it covers the whole tmpfs */

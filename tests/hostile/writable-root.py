@@ -1,0 +1,160 @@
+"""A sandbox whose root is writable: an overlay on each directory of its image, in its quota. The guest changes what it sees, and
+nothing else: neither the image, nor what overlayfs believes, nor another box. The driver plays the engine."""
+import os
+import shutil
+
+from cloche import equal, need_root
+from image_trees import make_image
+from keeper_boxes import Keeper, refusal
+
+TREE = "sha256-" + "5" * 64
+LIMITS = {"diskBytes": 16 << 20, "diskInodes": 1000}
+
+# Each act prints its name and "done", or the kernel's reason.
+ACTS = r"""
+import errno, os, stat, sys
+def act(name, do):
+    try: said = do() or 'done'
+    except OSError as e: said = errno.errorcode[e.errno]
+    print(name, said)
+def put(path, text):
+    with open(path, 'a') as file: file.write(text)
+def get(path):
+    with open(path) as file: return file.read()
+"""
+
+
+def make_store():
+    """A tree with files of root's, of another user's, and a set-user-id file."""
+    trees = os.path.abspath("store/trees")
+    os.makedirs(trees)
+    os.chmod(trees, 0o700)
+    tree = f"{trees}/{TREE}"
+    shutil.copytree(make_image(), tree, symlinks=True, copy_function=os.link)
+    for path in ("opt/lib/inner", "var/log", "srv"):
+        os.makedirs(f"{tree}/{path}")
+    for path in ("opt/lib/a", "opt/lib/inner/b", "opt/setid", "opt/others", "var/log/old", "srv/page"):
+        with open(f"{tree}/{path}", "w") as file:
+            file.write("image")
+    os.chmod(f"{tree}/opt/setid", 0o4755)
+    os.chown(f"{tree}/opt/others", 33, 33)
+    return trees
+
+
+def facts(tree):
+    """All that a box could change."""
+    found = {}
+    for top, folders, names in os.walk(tree):
+        for name in folders + names:
+            path = os.path.join(top, name)
+            status = os.lstat(path)
+            found[path] = (status.st_mode, status.st_uid, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return found
+
+
+def run(box, script):
+    program = box.python(ACTS + script)
+    said = program.read()
+    program.wait()
+    program.close()
+    return dict(line.split(" ", 1) for line in said.splitlines())
+
+
+def sandbox(keeper, **more):
+    return keeper.sandbox(image=TREE, writable_root=True, **{"limits": LIMITS, **more})
+
+
+CHANGE = r"""
+act('append', lambda: put('/opt/lib/a', '+')); act('reads', lambda: get('/opt/lib/a'))
+act('etc', lambda: put('/etc/added', 'x')); act('log', lambda: put('/var/log/new', 'x'))
+act('usr', lambda: put('/usr/bin/tool', 'x')); act('home', lambda: os.makedirs('/home/user/x'))
+act('unlink', lambda: os.unlink('/var/log/old')); act('gone', lambda: get('/var/log/old'))
+act('replace', lambda: (os.unlink('/opt/lib/inner/b'), os.rmdir('/opt/lib/inner'), os.mkdir('/opt/lib/inner'), '')[3])
+act('empty', lambda: str(os.listdir('/opt/lib/inner')))
+act('mine', lambda: os.setxattr('/opt/lib/a', 'user.mine', b'1'))
+act('link', lambda: os.link('/opt/lib/a', '/opt/lib/c'))
+"""
+
+
+def test_the_guest_changes_its_own_view():
+    need_root()
+    trees = make_store()
+    before = facts(trees)
+    with Keeper(trees=trees) as keeper:
+        one, other = sandbox(keeper), sandbox(keeper)
+        equal(run(one, CHANGE), {"append": "done", "reads": "image+", "etc": "done", "log": "done", "usr": "done", "home": "done", "unlink": "done",
+                                 "gone": "ENOENT", "replace": "done", "empty": "[]", "mine": "done", "link": "done"})
+        look = "echo $(</opt/lib/a) /opt/lib/inner/* /var/log/*"
+        equal(one.share().said(look), "image+ /opt/lib/inner/* /var/log/new\n")
+        equal(other.said(look), "image /opt/lib/inner/b /var/log/old\n")
+        plain = keeper.sandbox(image=TREE, limits=LIMITS)
+        equal(run(plain, "act('append', lambda: put('/opt/lib/a', '+')); act('etc', lambda: put('/etc/added', 'x'))"), {"append": "EACCES", "etc": "EROFS"})
+    equal(facts(trees), before)
+
+
+FORGE = r"""
+act('others', lambda: put('/opt/others', '+'))
+for name in ('opaque', 'redirect', 'metacopy', 'origin', 'upper'):
+    act('trusted.' + name, lambda: os.setxattr('/opt/lib/a', 'trusted.overlay.' + name, b'y'))
+os.mkdir('/opt/made'); put('/opt/made/x', '1')
+for name, value in (('opaque', b'y'), ('redirect', b'/etc')):
+    try: os.setxattr('/opt/lib', 'user.overlay.' + name, value)
+    except OSError: pass  # Linux 6.6 refuses it, a later one keeps it under another name
+act('lib', lambda: ' '.join(sorted(os.listdir('/opt/lib'))))
+act('whiteout', lambda: os.mknod('/opt/lib/w', stat.S_IFCHR, 0))
+act('null', lambda: os.mknod('/opt/lib/n', stat.S_IFCHR | 0o666, os.makedev(1, 3)))
+act('disk', lambda: os.mknod('/opt/lib/d', stat.S_IFBLK | 0o666, os.makedev(8, 0)))
+put('/opt/setid', '+')
+act('written-setid', lambda: oct(os.stat('/opt/setid').st_mode & 0o7777))
+act('nosuid', lambda: str(bool(os.statvfs('/opt').f_flag & 2)))
+act('out', lambda: os.link('/opt/lib/a', '/workspace/a'))
+act('in', lambda: (put('/workspace/w', ''), os.link('/workspace/w', '/opt/w'))[1])
+act('mountpoint', lambda: os.rename('/opt', '/tmp/opt'))
+act('remove', lambda: os.rmdir('/srv'))
+act('upper', lambda: str([path for path in ('/workspace/upper', '/workspace/work', '/upper', '/work') if os.path.exists(path)]))
+act('mounts', lambda: str(any(word in line for line in open('/proc/self/mountinfo') for word in ('/store/trees', 'sha256-'))))
+"""
+
+
+def test_the_guest_forges_nothing():
+    need_root()
+    trees = make_store()
+    before = facts(trees)
+    with Keeper(trees=trees) as keeper:
+        said = run(sandbox(keeper), FORGE)
+    equal({name: said.pop(name) for name in list(said) if name.startswith("trusted.")}, {f"trusted.{name}": "EPERM" for name in ("opaque", "redirect", "metacopy", "origin", "upper")})
+    equal(said, {"others": "EACCES", "lib": "a inner", "whiteout": "EPERM", "null": "EPERM", "disk": "EPERM", "written-setid": "0o755", "nosuid": "True", "out": "EXDEV",
+                 "in": "EXDEV", "mountpoint": "EXDEV", "remove": "EBUSY", "upper": "[]", "mounts": "False"})
+    equal(facts(trees), before)
+
+
+FILL = r"""
+def fill(path):
+    with open(path, 'wb', buffering=0) as file:
+        for _ in range(64): file.write(bytes(1 << 20))
+def many(path):
+    os.mkdir(path)
+    for number in range(2000): open(f'{path}/{number}', 'w').close()
+act('bytes', lambda: fill('/opt/big')); act('elsewhere', lambda: put('/workspace/small', 'x' * 100000))
+os.unlink('/opt/big'); act('room', lambda: put('/workspace/small', 'x' * 100000))
+act('inodes', lambda: many('/var/many')); print('made', len(os.listdir('/var/many')) > 900)
+"""
+
+
+def test_the_layer_is_in_the_quota():
+    need_root()
+    trees = make_store()
+    with Keeper(trees=trees) as keeper:
+        equal(run(sandbox(keeper), FILL), {"bytes": "ENOSPC", "elsewhere": "ENOSPC", "room": "done", "inodes": "ENOSPC", "made": "True"})
+
+
+def test_requests_that_are_refused():
+    need_root()
+    trees = make_store()
+    with Keeper(trees=trees) as keeper:
+        for spec in ({"image": TREE}, {"sandbox": True}, {"sandbox": True, "image": TREE, "mount": "/data"}):
+            equal(refusal(keeper.box, writable_root=True, **spec).code, "invalid_argument")
+        template, box = keeper.template(), sandbox(keeper)
+        refused = refusal(box.context, template)
+        assert refused.code == "invalid_state" and "writable root" in refused.message, refused
+        equal(keeper.sandbox(image=TREE).said("echo $(</opt/lib/a)"), "image\n")
