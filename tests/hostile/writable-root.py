@@ -158,3 +158,120 @@ def test_requests_that_are_refused():
         refused = refusal(box.context, template)
         assert refused.code == "invalid_state" and "writable root" in refused.message, refused
         equal(keeper.sandbox(image=TREE).said("echo $(</opt/lib/a)"), "image\n")
+
+
+# ---- saved and restored -----------------------------------------------------------------------------------------------
+
+MORE = r"""
+os.mkdir('/opt/file'); put('/opt/file/x', '1'); os.unlink('/srv/page'); os.mkdir('/srv/page'); put('/srv/page/y', '2')
+os.symlink('/etc/passwd', '/var/log/link'); put('/opt/shut', 's'); os.chmod('/opt/shut', 0)
+os.mkdir('/opt/closed'); put('/opt/closed/in', '3'); os.chmod('/opt/closed', 0); os.link('/opt/lib/a', '/opt/lib/d')
+os.rename('/usr/bin/tool', '/usr/bin/renamed'); os.mkdir('/opt/lib/inner/new'); os.chmod('/var/log', 0o700); os.mkfifo('/opt/pipe')
+"""
+SAVE = "import base64, subprocess; print('saved', base64.b64encode(subprocess.run(['cloche-files', '--pack', '/'], stdout=subprocess.PIPE, check=True).stdout).decode())"
+RESTORE = r"""
+import base64, subprocess
+done = subprocess.run(['cloche-files', '--unpack', '/'], input=base64.b64decode(sys.stdin.readline()), stderr=subprocess.PIPE)
+print('restored', done.returncode, done.stderr.decode().replace('\n', ' '))
+"""
+LOOK = r"""
+import hashlib, json
+def look(top):
+    found = {}
+    for here, folders, names in os.walk(top):
+        for name in folders + names:
+            path = f'{here}/{name}'
+            status = os.lstat(path)
+            kind = stat.S_IFMT(status.st_mode)
+            if kind == stat.S_IFIFO: continue
+            said = os.readlink(path) if kind == stat.S_IFLNK else hashlib.sha256(open(path, 'rb').read()).hexdigest() if kind == stat.S_IFREG and os.access(path, os.R_OK) else ''
+            found[path] = [status.st_mode, said]
+    return found
+print('sees', json.dumps([look(top) for top in ('/opt', '/etc', '/var', '/srv', '/usr/bin', '/home')], sort_keys=True))
+"""
+
+
+def with_saver(trees):
+    shutil.copy(os.path.join(os.environ["CLOCHE_BUILD"], "cloche-files"), f"{trees}/{TREE}/usr/bin/cloche-files")
+    return trees
+
+
+def restored(box, data):
+    program = box.python(ACTS + RESTORE)
+    program.write(data + "\n")
+    said = program.read()
+    program.wait()
+    program.close()
+    return dict(line.split(" ", 1) for line in said.splitlines())["restored"]
+
+
+def test_changes_are_saved_and_come_back():
+    need_root()
+    trees = with_saver(make_store())
+    with Keeper(trees=trees) as keeper:
+        one, other = sandbox(keeper), sandbox(keeper)
+        fresh = run(other, LOOK)
+        run(one, CHANGE + MORE)
+        data = run(one, SAVE)["saved"]
+        seen = run(one, LOOK)
+        assert seen != fresh and '"/opt/closed": [16384' in seen["sees"], seen
+        equal(restored(other, data), "0 ")
+        equal(run(other, LOOK), seen)
+        equal(run(other, "os.chmod('/opt/closed', 0o700); act('in', lambda: get('/opt/closed/in')); act('a', lambda: str(os.stat('/opt/lib/a').st_nlink))"), {"in": "3", "a": "3"})
+        again = sandbox(keeper)  # a save of what was restored
+        equal(restored(again, run(other, SAVE)["saved"]), "0 ")
+        equal(run(again, LOOK), run(other, LOOK))
+        plain = keeper.sandbox(image=TREE, limits=LIMITS)  # without layers they are passed over
+        equal(restored(plain, data), "0 ")
+        equal(run(plain, "act('a', lambda: get('/opt/lib/a'))"), {"a": "image"})
+
+
+def archive(*members):
+    """A save with these members: (name, type, link). The root, with which a real one begins, would clear the box's."""
+    import base64
+    import io
+    import tarfile
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for name, kind, link in members:
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname, info.mode = kind, link, 0o755
+            tar.addfile(info)
+    return base64.b64encode(out.getvalue()).decode()
+
+
+def test_forged_changes():
+    """They do what the guest could do itself, or nothing."""
+    need_root()
+    from tarfile import CHRTYPE, DIRTYPE, LNKTYPE, REGTYPE
+    trees = with_saver(make_store())
+    before = facts(trees)
+    with Keeper(trees=trees) as keeper:
+        box = sandbox(keeper)
+        for name in ("opt", "usr", "none", "proc", "none/x"):  # mount points, and what the image has not
+            equal(restored(box, archive((f"run/.changes/{name}", CHRTYPE, ""))), "0 ")
+        for name, kind, link in (("workspace/x", CHRTYPE, ""), ("opt/lib/a", CHRTYPE, ""), ("run/.changes/../etc/x", CHRTYPE, ""), ("run/.changes/", CHRTYPE, ""),
+                                 ("run/.changes/opt/x", LNKTYPE, "workspace/w"), ("run/.changes/opt/x", LNKTYPE, "run/.changes/../w")):
+            said = restored(box, archive((name, kind, link)))
+            assert not said.startswith("0 "), (name, said)
+        equal(run(box, "act('a', lambda: get('/opt/lib/a')); act('proc', lambda: str(os.path.exists('/proc/self')))"), {"a": "image", "proc": "True"})
+        equal(restored(box, archive(("run/.changes/opt/lib", CHRTYPE, ""), ("run/.changes/opt/lib", DIRTYPE, ""), ("run/.changes/opt/lib/z", REGTYPE, ""))), "0 ")  # the twin
+        equal(run(box, "act('lib', lambda: str(os.listdir('/opt/lib')))"), {"lib": "['z']"})
+    equal(facts(trees), before)
+
+
+RAW = r"""
+put('/opt/lib/a', '+'); os.unlink('/var/log/old'); raw = '/run/.changes'
+act('read', lambda: get(raw + '/opt/lib/a')); act('whiteout', lambda: str(stat.S_ISCHR(os.lstat(raw + '/var/log/old').st_mode)))
+act('attribute', lambda: os.setxattr(raw + '/opt/lib', 'user.overlay.opaque', b'y')); act('mknod', lambda: os.mknod(raw + '/w', stat.S_IFCHR, 0))
+act('write', lambda: put(raw + '/opt/lib/a', '+')); act('unlink', lambda: os.unlink(raw + '/var/log/old')); act('chmod', lambda: os.chmod(raw + '/opt/lib/a', 0o777))
+act('link', lambda: os.link(raw + '/opt/lib/a', '/workspace/a')); act('rename', lambda: os.rename(raw + '/opt/lib/a', '/opt/b'))
+act('mountpoint', lambda: os.rmdir(raw))
+"""
+
+
+def test_the_layers_are_shown_read_only():
+    need_root()
+    with Keeper(trees=make_store()) as keeper:
+        equal(run(sandbox(keeper), RAW), {"read": "image+", "whiteout": "True", "attribute": "EROFS", "mknod": "EROFS", "write": "EROFS", "unlink": "EROFS", "chmod": "EROFS",
+                                          "link": "EXDEV", "rename": "EXDEV", "mountpoint": "EROFS"})

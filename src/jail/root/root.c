@@ -400,6 +400,8 @@ static int build(const struct jail_plan *plan, struct root_sources *sources, str
 {
         int r = make_places(e);
 
+        if (r == 0 && plan->has_writable_root)
+                r = make_directory(JAIL_CHANGES, 0755, e);
         for (unsigned i = 0; r == 0 && i < sources->count; i++)
                 r = attach_source(&sources->rows[i], e);
         if (r == 0)

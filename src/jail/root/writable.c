@@ -133,6 +133,7 @@ static int each_shown(int (*visit)(void *data, const char *name, struct cloche_e
 /* Inodes of each: its upper and work directory, overlayfs's own in that, and one that stands for all whiteouts. */
 #define INODES_EACH 4
 #define INODES_OF_ALL 2
+#define LAYER_SIZE 300 /* of a path */
 
 /* Return whether this entry of the built root is a directory of the image. */
 static int is_layered(const char *name)
@@ -172,12 +173,12 @@ static int check_attributes(const char *path, struct cloche_err *e)
 
 /* The upper directory's attributes are those of the merged one. No path leads to it in the end: the place /workspace
  * covers the tmpfs. So the guest can set no attribute there that has a meaning for overlayfs. */
-static int make_upper(const char *name, int number, char upper[64], char work[64], struct cloche_err *e)
+static int make_upper(const char *name, char upper[LAYER_SIZE], char work[LAYER_SIZE], struct cloche_err *e)
 {
         struct stat st;
 
-        snprintf(upper, 64, QUOTA "/upper/%d", number);
-        snprintf(work, 64, QUOTA "/work/%d", number);
+        snprintf(upper, LAYER_SIZE, QUOTA "/upper/%s", name);
+        snprintf(work, LAYER_SIZE, QUOTA "/work/%s", name);
         if (lstat(name, &st) < 0 || mkdir(upper, 0700) < 0 || chmod(upper, st.st_mode & 07777) < 0 ||
             mkdir(work, 0700) < 0)
                 return err_os(e, CLOCHE_E_MOUNT, errno, "make the layer of /%s", name);
@@ -187,7 +188,7 @@ static int make_upper(const char *name, int number, char upper[64], char work[64
 /* It covers the mount of the image's directory in the built root, and is shown in its place. */
 static int lay_over(void *data, const char *name, struct cloche_err *e)
 {
-        char upper[64], work[64];
+        char upper[LAYER_SIZE], work[LAYER_SIZE];
         const char *const options[] = {"lowerdir", name, "upperdir", upper, "workdir", work, "userxattr", NULL, NULL};
         _cleanup_fd_ int tree_fd = -EBADF;
         int r;
@@ -196,7 +197,8 @@ static int lay_over(void *data, const char *name, struct cloche_err *e)
                 return 0;
         if (strpbrk(name, ":,\\"))
                 return err_set(e, CLOCHE_E_MOUNT, "the image's directory /%s cannot be a layer: rename it", name);
-        r = make_upper(name, (*(int *)data)++, upper, work, e);
+        (void)data;
+        r = make_upper(name, upper, work, e);
         if (r < 0)
                 return r;
         tree_fd = mount_make("overlay", options, ATTRIBUTES);
@@ -206,12 +208,15 @@ static int lay_over(void *data, const char *name, struct cloche_err *e)
 
 static int lay_over_all(struct cloche_err *e)
 {
-        int number = 0, r;
+        _cleanup_fd_ int changes_fd = -EBADF;
+        int r;
 
         if (mkdir(QUOTA "/upper", 0700) < 0 || mkdir(QUOTA "/work", 0700) < 0)
                 return err_os(e, CLOCHE_E_MOUNT, errno, "make the layers of the sandbox's root");
-        r = each_shown(lay_over, &number, e);
-        return r < 0 ? r : 0;
+        r = each_shown(lay_over, NULL, e);
+        if (r >= 0) /* for the program that saves the sandbox; read-only, so that a guest forges nothing */
+                r = mount_clone(AT_FDCWD, QUOTA "/upper", ATTRIBUTES | MOUNT_ATTR_RDONLY, &changes_fd, e);
+        return r < 0 ? r : mount_attach(changes_fd, JAIL_CHANGES, e);
 }
 
 /* -- the directories of the tmpfs ---------------------------------------------------------------------------- */

@@ -14,7 +14,9 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/xattr.h>
 
 #define PART_BYTES (256u << 10)
 
@@ -31,6 +33,7 @@ struct pack {
         struct path_filter filter;
         int is_zip;
         int refuses_links;   /* refuse links that lead out of the tree */
+        int is_change;       /* in the layers of a writable root, which are read-only here */
         int is_saving;       /* give the owner, who packs, the rights to read */
         struct modes opened; /* of the directories on the way */
         dev_t saved_device;  /* of the first saved directory; 0: none yet */
@@ -117,6 +120,23 @@ static int write_member(struct pack *p, struct archive_entry *entry, int fd, con
         return write_contents(p, fd, path, (uint64_t)archive_entry_size(entry), e);
 }
 
+/* Overlayfs shows a removed file as this device. */
+static int is_whiteout(const struct pack *p, const struct stat *status)
+{
+        return p->is_change && S_ISCHR(status->st_mode) && status->st_rdev == 0;
+}
+
+static void describe_layer(struct archive_entry *entry, int dir_fd, const char *name, const struct stat *status)
+{
+        _cleanup_fd_ int fd = S_ISDIR(status->st_mode)
+                                      ? openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+                                      : -EBADF;
+        char value;
+
+        if (fd >= 0 && fgetxattr(fd, PACK_OPAQUE, &value, 1) == 1 && value == 'y')
+                archive_entry_xattr_add_entry(entry, PACK_OPAQUE, "y", 1);
+}
+
 static int describe(struct archive_entry *entry, int dir_fd, const char *name, const char *path,
                     const struct stat *status)
 {
@@ -157,15 +177,27 @@ static int write_described(struct pack *p, struct archive_entry *entry, int dir_
                         return err_set(e, CLOCHE_E_BAD_ARCHIVE, "%.200s %s, which \"links\": \"inside\" refuses", path,
                                        fault);
         }
+        if (p->is_change)
+                describe_layer(entry, dir_fd, name, status);
         if (fd >= 0 && !p->is_zip)
                 describe_holes(entry, fd, status);
         return write_member(p, entry, fd, path, e);
 }
 
-/* The entry is the guest's, and may be gone meanwhile. */
-static void put_mode_back(int dir_fd, const char *name, mode_t mode)
+/* Layers are read-only; the same file is in the directory of the image. */
+static int set_mode(const struct pack *p, int dir_fd, const char *name, const char *path, mode_t mode)
 {
-        int ignored = fchmodat(dir_fd, name, mode & 07777, 0);
+        char place[PATH_MAX];
+
+        if (!p->is_change)
+                return fchmodat(dir_fd, name, mode & 07777, 0);
+        return snprintf(place, sizeof(place), "/%s", path) >= (int)sizeof(place) ? -1 : chmod(place, mode & 07777);
+}
+
+/* The entry is the guest's, and may be gone meanwhile. */
+static void put_mode_back(const struct pack *p, int dir_fd, const char *name, const char *path, mode_t mode)
+{
+        int ignored = set_mode(p, dir_fd, name, path, mode);
 
         (void)ignored;
 }
@@ -173,16 +205,17 @@ static void put_mode_back(int dir_fd, const char *name, mode_t mode)
 /* The descriptor, or -1 with errno. The box's user may take the right to read from its own files: when
  * saving it is given for as long as the file is opened. A link in the place of the file meanwhile leads
  * to another file of the same user at most. */
-static int open_readable(const struct pack *p, int dir_fd, const char *name, const struct stat *status)
+static int open_readable(const struct pack *p, int dir_fd, const char *name, const char *path,
+                         const struct stat *status)
 {
         const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
         int fd = openat(dir_fd, name, flags);
 
         if (fd >= 0 || errno != EACCES || !p->is_saving ||
-            fchmodat(dir_fd, name, (status->st_mode & 07777) | S_IRUSR, 0) < 0)
+            set_mode(p, dir_fd, name, path, status->st_mode | S_IRUSR) < 0)
                 return fd;
         fd = openat(dir_fd, name, flags);
-        put_mode_back(dir_fd, name, status->st_mode);
+        put_mode_back(p, dir_fd, name, path, status->st_mode);
         return fd;
 }
 
@@ -198,7 +231,7 @@ static int pack_one(struct pack *p, int dir_fd, const char *name, const char *pa
                 return is_passed_over(p, errno) ? 0 : files_os(e, errno, "look at %s", path);
         mode = status.st_mode;
         if (S_ISREG(mode)) {
-                fd = open_readable(p, dir_fd, name, &status);
+                fd = open_readable(p, dir_fd, name, path + strlen(p->is_change ? p->prefix : ""), &status);
                 if (fd < 0)
                         return is_passed_over(p, errno) ? 0 : files_os(e, errno, "read %s", path);
                 if (fstat(fd, &status) < 0)
@@ -219,7 +252,7 @@ static void open_directory(struct pack *p, const struct walk_entry *entry)
         mode_t mode = entry->status->st_mode & 07777;
 
         p->opened.found = 0;
-        if ((mode & S_IRWXU) != S_IRWXU && fchmodat(entry->dir_fd, entry->name, mode | S_IRWXU, 0) == 0)
+        if ((mode & S_IRWXU) != S_IRWXU && set_mode(p, entry->dir_fd, entry->name, entry->path, mode | S_IRWXU) == 0)
                 p->opened.found = entry->status->st_mode;
 }
 
@@ -231,7 +264,7 @@ static int keep_mode(struct pack *p, enum walk_event event, const struct walk_en
                 mode_t mode = opened->rows[--opened->count];
 
                 if (mode)
-                        put_mode_back(entry->dir_fd, entry->name, mode);
+                        put_mode_back(p, entry->dir_fd, entry->name, entry->path, mode);
                 return WALK_ON;
         }
         if (ARRAY_GROW(opened->rows, opened->count, opened->room) < 0)
@@ -256,7 +289,7 @@ static int pack_found(void *data, enum walk_event event, const struct walk_entry
                 return WALK_PASS_OVER;
         if (p->is_saving && entry->status->st_dev != p->saved_device)
                 return WALK_PASS_OVER; /* a mount of the box */
-        if (!S_ISREG(mode) && !S_ISDIR(mode) && !S_ISLNK(mode))
+        if (!S_ISREG(mode) && !S_ISDIR(mode) && !S_ISLNK(mode) && !is_whiteout(p, entry->status))
                 return WALK_ON;
         path = *p->prefix ? path_join(p->prefix, entry->path) : strdup(entry->path);
         r = path ? pack_one(p, entry->dir_fd, entry->name, path, e) : request_no_memory(e);
@@ -393,6 +426,19 @@ static int save_tree(struct pack *p, const char *path, struct cloche_err *e)
         return r < 0 ? r : walk_tree(fd, &walk, e);
 }
 
+/* The changes of a writable root, if there is one; after the root, whose members they do not depend on. */
+static int save_changes(struct pack *p, struct cloche_err *e)
+{
+        struct walk_options walk = {.visit = pack_found, .data = p, .skips_denied = 1, .device = p->saved_device};
+        _cleanup_fd_ int fd = open("/" PACK_CHANGES, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+        if (fd < 0)
+                return errno == ENOENT ? 0 : files_os(e, errno, "open the changes of the root");
+        p->is_change = 1;
+        p->prefix = PACK_CHANGES "/";
+        return walk_tree(fd, &walk, e);
+}
+
 int pack_save(int fd, char *const *paths, struct cloche_err *e)
 {
         static struct pack p;
@@ -409,6 +455,8 @@ int pack_save(int fd, char *const *paths, struct cloche_err *e)
                 r = request_no_memory(e);
         for (; r == 0 && *paths; paths++)
                 r = save_tree(&p, *paths, e);
+        if (r == 0 && p.saved_device)
+                r = save_changes(&p, e);
         if (r == 0 && archive_write_close(p.archive) != ARCHIVE_OK)
                 r = fail(&p, "all of it", e);
         if (p.links)

@@ -1,4 +1,5 @@
 /* Runs in: cloche-files, within a box, with its user's rights. Archives come from anyone. */
+#include "pack.h"
 #include "unpack.h"
 
 #include "base/err.h"
@@ -37,6 +38,8 @@ static int read_kind(struct member *m, struct cloche_err *e)
                 m->kind = type == AE_IFDIR ? MEMBER_DIRECTORY : MEMBER_FILE;
         else if (type == AE_IFLNK)
                 m->kind = MEMBER_LINK;
+        else if (m->is_own && type == AE_IFCHR && archive_entry_rdev(m->entry) == 0)
+                m->kind = MEMBER_GONE;
         else
                 return refuse(m, e, "is a device, pipe or socket");
         if (!*m->path && m->kind != MEMBER_DIRECTORY)
@@ -44,13 +47,45 @@ static int read_kind(struct member *m, struct cloche_err *e)
         return 0;
 }
 
-int unpack_member(struct archive_entry *entry, struct member *m, struct cloche_err *e)
+/* The rest of a path in the layers; NULL: it is none. */
+static char *below_changes(char *path)
+{
+        size_t size = strlen(PACK_CHANGES "/");
+
+        return strncmp(path, PACK_CHANGES "/", size) == 0 && path[size] ? path + size : NULL;
+}
+
+static int read_change(struct member *m, struct cloche_err *e)
+{
+        char *path = m->is_own ? below_changes(m->path) : NULL, *link;
+        const char *name;
+        const void *value;
+        size_t size;
+
+        m->is_change = path != NULL;
+        if (!path)
+                return m->kind == MEMBER_GONE ? refuse(m, e, "is a device, pipe or socket") : 0;
+        memmove(m->path, path, strlen(path) + 1);
+        if (m->kind == MEMBER_HARD_LINK) {
+                link = below_changes(m->link_path);
+                if (!link)
+                        return refuse(m, e, "is a hard link out of a layer");
+                memmove(m->link_path, link, strlen(link) + 1);
+        }
+        archive_entry_xattr_reset(m->entry);
+        while (archive_entry_xattr_next(m->entry, &name, &value, &size) == ARCHIVE_OK)
+                m->is_opaque |= strcmp(name, PACK_OPAQUE) == 0;
+        return 0;
+}
+
+static int read_member(struct archive_entry *entry, struct member *m, struct cloche_err *e)
 {
         const char *given = archive_entry_pathname(entry);
         int r;
 
         m->entry = entry;
         m->link = NULL;
+        m->is_change = m->is_opaque = 0;
         if (!given)
                 return err_set(e, CLOCHE_E_BAD_ARCHIVE, "a member has no name that could be read");
         r = member_path(given, m->path, e);
@@ -70,6 +105,13 @@ int unpack_member(struct archive_entry *entry, struct member *m, struct cloche_e
                 return m->is_own ? 0 : member_check_link(m->path, m->link, e);
         }
         return 0;
+}
+
+int unpack_member(struct archive_entry *entry, struct member *m, struct cloche_err *e)
+{
+        int r = read_member(entry, m, e);
+
+        return r < 0 ? r : read_change(m, e);
 }
 
 /* -- a member among the others -------------------------------------------------------------------------------- */

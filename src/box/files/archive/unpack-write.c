@@ -1,4 +1,5 @@
 /* Runs in: cloche-files, within a box, with its user's rights. Archives come from anyone. */
+#include "pack.h"
 #include "unpack.h"
 
 #include "base/array.h"
@@ -6,10 +7,12 @@
 #include "base/fd.h"
 #include "box/files/request.h"
 #include "box/files/tree/path.h"
+#include "box/files/tree/tree.h"
 #include "box/files/tree/walk.h"
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Attributes to set on a directory after all its contents are written. */
@@ -118,7 +121,7 @@ static int go_to(struct unpack *u, const struct member *m, const char **ret_name
         fd_close(&u->dir_fd);
         memcpy(u->dir_path, m->path, size);
         u->dir_path[size] = '\0';
-        if (u->device && leads_into_mount(u, u->dir_path))
+        if (u->device && !m->is_change && leads_into_mount(u, u->dir_path))
                 return 1;
         u->dir_fd = make_below(u->top_fd, u->dir_path);
         return u->dir_fd < 0 ? files_os(e, -u->dir_fd, "unpack %s", m->path) : 0;
@@ -279,7 +282,7 @@ static int write_directory(struct unpack *u, const struct member *m, const char 
         if (mkdirat(u->dir_fd, name, 0700) < 0) {
                 if (errno != EEXIST)
                         return files_os(e, errno, "make the directory %s", m->path);
-                if (u->device && leads_into_mount(u, m->path))
+                if (u->device && !m->is_change && leads_into_mount(u, m->path))
                         return 0;
                 if (fstatat(u->dir_fd, name, &status, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(status.st_mode))
                         return files_os(e, ENOTDIR, "make the directory %s", m->path);
@@ -298,6 +301,51 @@ static int clear(const struct unpack *u, const struct member *m, const char *nam
         return u->device && is_mount(u, u->dir_fd, name) ? 1 : files_os(e, code, "replace %s", m->path);
 }
 
+/* -- the layers of a writable root ---------------------------------------------------------------------------- */
+
+/* True if the new root has a layer there: the image may lack the directory by now. */
+static int has_layer(const struct unpack *u, const struct member *m)
+{
+        char path[sizeof(PACK_CHANGES) + 256];
+        struct stat status;
+
+        return snprintf(path, sizeof(path), PACK_CHANGES "/%.*s", (int)strcspn(m->path, "/"), m->path) <
+                       (int)sizeof(path) &&
+               fstatat(u->top_fd, path, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode);
+}
+
+/* Remove all that is there. The image may lack it, or the directories above it, by now. */
+static int remove_lower(struct unpack *u, const struct member *m, struct cloche_err *e)
+{
+        _cleanup_text_ char *place = path_join("/", m->path);
+        struct stat status;
+        uint64_t removed = 0;
+
+        fd_close(&u->dir_fd); /* it may be in what is removed */
+        if (!place)
+                return request_no_memory(e);
+        if (lstat(place, &status) < 0)
+                return errno == ENOENT || errno == ENOTDIR ? 0 : files_os(e, errno, "look at %s", place);
+        return tree_remove(place, &removed, e);
+}
+
+/* Make room for a member of a layer: overlayfs keeps that in the new layer. 1: the member is passed over, or done. */
+static int clear_change(struct unpack *u, const struct member *m, struct cloche_err *e)
+{
+        struct stat status;
+        int r;
+
+        if (!has_layer(u, m) || (!strchr(m->path, '/') && m->kind != MEMBER_DIRECTORY))
+                return 1;
+        if (!strchr(m->path, '/'))
+                return 0; /* the layer itself */
+        if (m->kind == MEMBER_DIRECTORY && !m->is_opaque &&
+            fstatat(u->top_fd, m->path, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode))
+                return 0;
+        r = remove_lower(u, m, e);
+        return r < 0 ? r : m->kind == MEMBER_GONE;
+}
+
 static int is_link_to_itself(const struct member *m)
 {
         return m->kind == MEMBER_HARD_LINK && strcmp(m->path, m->link) == 0;
@@ -310,7 +358,9 @@ static int write_member(struct unpack *u, struct archive *archive, const struct 
 
         if (is_link_to_itself(m))
                 return 0;
-        r = go_to(u, m, &name, e);
+        r = m->is_change ? clear_change(u, m, e) : 0;
+        if (r == 0)
+                r = go_to(u, m, &name, e);
         if (r == 0)
                 r = clear(u, m, name, e);
         if (r != 0)
@@ -324,6 +374,7 @@ static int write_member(struct unpack *u, struct archive *archive, const struct 
         case MEMBER_HARD_LINK:
                 return write_hard_link(u, m, name, e);
         case MEMBER_DIRECTORY:
+        case MEMBER_GONE:
                 break;
         }
         return write_directory(u, m, name, e);

@@ -11,11 +11,14 @@
 #define UNPACK_FREE_BYTES (UINT64_C(64) << 20) /* bytes that the ratio does not limit */
 #define UNPACK_RATIO_MAX 200                   /* unpacked bytes per byte of archive */
 
-enum member_kind { MEMBER_FILE, MEMBER_DIRECTORY, MEMBER_LINK, MEMBER_HARD_LINK };
+/* MEMBER_GONE: of a saved box alone, a file of its image that it removed. */
+enum member_kind { MEMBER_FILE, MEMBER_DIRECTORY, MEMBER_LINK, MEMBER_HARD_LINK, MEMBER_GONE };
 
 struct member {
         char path[MEMBER_PATH_MAX + 1]; /* "": the top itself */
         enum member_kind kind;
+        int is_change;    /* of a layer: in a directory of the image. path and link are without PACK_CHANGES */
+        int is_opaque;    /* such a directory hides that of the image */
         int is_own;       /* set by the caller: a saved box. Links keep their targets, modes are complete */
         const char *link; /* symbolic link: target; hard link: link_path */
         char link_path[MEMBER_PATH_MAX + 1];
