@@ -75,9 +75,9 @@ class Asked(PeerCase):
             seen.put(conversation.receive()[0])
         peer = self.enterContext(Peer(script))
         with cloche.Cloche(peer.address) as client, self.assertRaises(cloche.ConnectionLostError):
-            client.sandbox("a", limits=cloche.Limits(pids=9), env={"A": "1"}, network=cloche.Network(["x.org:443"]), idle_ms=0, labels={"k": "v"}, image="sha256:1", image_settings={"env": {"A": "1"}}, packages={"pip": ("a==1",)})
+            client.sandbox("a", limits=cloche.Limits(pids=9), env={"A": "1"}, network=cloche.Network(["x.org:443"]), idle_ms=0, labels={"k": "v"}, image="sha256:1", writable_root=True, image_settings={"env": {"A": "1"}}, packages={"pip": ("a==1",)})
         self.assertEqual(seen.get(timeout=10)["params"], {
-            "sandbox": "a", "limits": {"pids": 9}, "env": {"A": "1"}, "network": {"allow": ["x.org:443"], "deny": []}, "idleMs": 0, "labels": {"k": "v"}, "image": "sha256:1", "imageSettings": {"env": {"A": "1"}},
+            "sandbox": "a", "limits": {"pids": 9}, "env": {"A": "1"}, "network": {"allow": ["x.org:443"], "deny": []}, "idleMs": 0, "labels": {"k": "v"}, "image": "sha256:1", "writableRoot": True, "imageSettings": {"env": {"A": "1"}},
             "packages": {"pip": ["a==1"]}})
 
     def test_exec(self):

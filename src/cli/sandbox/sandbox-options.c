@@ -285,6 +285,8 @@ void sandbox_add_environment(const struct sandbox_options *words, json_t *params
                 json_object_set_new(params, "imageName", json_string(words->image_name));
         if (words->image_settings)
                 json_object_set_new(params, "imageSettings", json_loads(words->image_settings, 0, NULL));
+        if (words->is_writable_root)
+                json_object_set_new(params, "writableRoot", json_true());
         if (words->packages)
                 json_object_set(params, "packages", words->packages);
 }

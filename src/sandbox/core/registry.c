@@ -287,8 +287,9 @@ static int is_usual(const struct sandboxes *all, const json_t *params)
         for (size_t i = 0; i < sizeof(changeable) / sizeof(changeable[0]); i++)
                 count += json_object_get(limits, changeable[i]) != NULL;
         return count == json_object_size(limits) && !json_object_get(params, "mount") &&
-               !json_object_get(params, "packages") && !json_object_get(params, "volumes") &&
-               json_object_size(json_object_get(params, "env")) == 0 && (!network || json_equal(network, all->network));
+               !json_is_true(json_object_get(params, "writableRoot")) && !json_object_get(params, "packages") &&
+               !json_object_get(params, "volumes") && json_object_size(json_object_get(params, "env")) == 0 &&
+               (!network || json_equal(network, all->network));
 }
 
 static void make_up_name(char *ret)
@@ -341,6 +342,19 @@ static int check_image_name(const json_t *params, struct cloche_err *e)
                                  IMAGE_NAME_BYTES_MAX);
 }
 
+static int check_writable_root(const json_t *params, const struct image *image, struct cloche_err *e)
+{
+        if (!json_is_true(json_object_get(params, "writableRoot")))
+                return 0;
+        if (!image->name[0])
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "writableRoot: name an image of the store (image)");
+        if (json_object_get(params, "mount") || json_object_get(params, "packages"))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "a sandbox with a writable root has no mounts and packages: leave them out, or "
+                               "writableRoot");
+        return 0;
+}
+
 int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
 {
         const char *name = sandbox_request_text(request, "sandbox");
@@ -364,6 +378,8 @@ int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
         if (r == 0)
                 r = image_take_members(request->all->engine, request->params, &image, e);
         if (r == 0 && !s)
+                r = check_writable_root(request->params, &image, e);
+        if (r == 0 && !s)
                 r = sandbox_packages_check_name(request->all, request->principal, name, e);
         if (r == 0 && !s)
                 r = sandbox_mounts_check(request, e);
@@ -386,6 +402,7 @@ int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
                         image_hold(&s->image);
                         s->image_name = json_incref(json_object_get(request->params, "imageName"));
                         s->packages = json_incref(json_object_get(request->params, "packages"));
+                        s->has_writable_root = json_is_true(json_object_get(request->params, "writableRoot"));
                         sandbox_mounts_define(s, request);
                         s->volumes = json_incref(json_object_get(request->params, "volumes"));
                         s->is_untried = s->state == SANDBOX_STOPPED;

@@ -159,7 +159,7 @@ int sandbox_store_define(struct sandbox *s, struct cloche_err *e)
                               "open the directory of the sandbox %s in the state directory", s->name);
         sessions_remember(s);
         object = json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:O, s:O, s:O, s:I, s:o, s:o, s:s, s:O*, s:O*, "
-                           "s:O*, s:O*, s:b, s:O*}",
+                           "s:O*, s:O*, s:b, s:b, s:O*}",
                            "sandbox", s->name, "runs", s->state >= SANDBOX_RUNNING, "createdMs",
                            (json_int_t)s->created_ms, "usedMs", (json_int_t)s->used_ms, "savedMs",
                            (json_int_t)s->saved_ms, "lostFromMs", (json_int_t)s->lost_from_ms, "lostToMs",
@@ -168,7 +168,7 @@ int sandbox_store_define(struct sandbox *s, struct cloche_err *e)
                            "sessions", sessions_json(s), "ports", ports_json(s), "image", s->image.name,
                            "imageSettings", s->image.name[0] && s->image.settings ? s->image.settings->json : NULL,
                            "imageName", s->image_name, "packages", s->packages, "mount", s->mount, "hasCaller",
-                           s->has_caller, "volumes", s->volumes);
+                           s->has_caller, "hasWritableRoot", s->has_writable_root, "volumes", s->volumes);
         if (object)
                 sandbox_deadline_write(&s->deadline, object);
         text = object ? json_dump_text(object, JSON_INDENT(1)) : NULL;
@@ -305,6 +305,7 @@ static int load_definition(struct sandboxes *all, int64_t principal, const char 
         s->has_caller = json_is_true(json_object_get(object, "hasCaller"));
         if (json_is_array(json_object_get(object, "volumes")))
                 s->volumes = json_incref(json_object_get(object, "volumes"));
+        s->has_writable_root = json_is_true(json_object_get(object, "hasWritableRoot"));
         replace(&s->env, json_object_get(object, "env"));
         replace(&s->labels, json_object_get(object, "labels"));
         replace(&s->network_policy, json_object_get(object, "network"));

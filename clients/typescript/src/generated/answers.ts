@@ -593,6 +593,8 @@ export interface Sandbox {
   imageName?: string
   /** The packages that it began with: {pip, npm, gem}. */
   packages?: unknown
+  /** true: the directories of its image can be changed. */
+  writableRoot?: boolean
   /** Directories and files of the host in it. */
   mounts?: SandboxMount[]
   /** Volumes in it. */
@@ -645,6 +647,8 @@ export interface SandboxStopped {
   imageName?: string
   /** The packages that it began with: {pip, npm, gem}. */
   packages?: unknown
+  /** true: the directories of its image can be changed. */
+  writableRoot?: boolean
   /** Directories and files of the host in it. */
   mounts?: SandboxMount[]
   /** Volumes in it. */
@@ -699,6 +703,8 @@ export interface SandboxResumed {
   imageName?: string
   /** The packages that it began with: {pip, npm, gem}. */
   packages?: unknown
+  /** true: the directories of its image can be changed. */
+  writableRoot?: boolean
   /** Directories and files of the host in it. */
   mounts?: SandboxMount[]
   /** Volumes in it. */
@@ -753,6 +759,8 @@ export interface SandboxCreated {
   imageName?: string
   /** The packages that it began with: {pip, npm, gem}. */
   packages?: unknown
+  /** true: the directories of its image can be changed. */
+  writableRoot?: boolean
   /** Directories and files of the host in it. */
   mounts?: SandboxMount[]
   /** Volumes in it. */

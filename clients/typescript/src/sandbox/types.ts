@@ -74,6 +74,8 @@ export interface SandboxOptions {
   image?: string
   /** Applies with a digest in place of a name. */
   imageSettings?: ImageSettings
+  /** The directories of its image can be changed, by a copy in its quota; with `image`, and root's daemon. An existing sandbox keeps its own. */
+  writableRoot?: boolean
   /** Directories and files of the host under rules; the guest's writes stay in the sandbox until it stops. An existing sandbox keeps its own. */
   mount?: Omit<MountOptions, 'sync'>
   /** Packages that it begins with, installed once and then shared: `{ pip: ['requests'] }`, `npm`, `gem`. */

@@ -1,0 +1,57 @@
+"""Sandboxes whose image can be changed: by exec, files and sessions; saved, started again, and by a daemon that starts anew."""
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from rpc import Daemon
+from image_trees import make_store
+from cloche import cli, equal, need_root
+
+CHANGE = "echo mine > /opt/tool; echo new > /etc/added; echo changed > /etc/marker; python3 -c 'import os; [os.makedirs(path) for path in (\"/var/log/app\", \"/home/user\", \"/app/x\")]'; exec 3> /var/log/app/log; echo $?"
+LOOK = "echo $(</opt/tool) $(</etc/added) $(</etc/marker) /var/log/app/* /home/*"
+CHANGED = "mine new changed /var/log/app/log /home/cloche /home/user\n"
+
+
+def make_image_store():
+    store, (digest,) = make_store(1)
+    for path in ("opt", "var/log"):
+        os.makedirs(f"{store}/trees/{digest}/{path}")
+    return store, digest
+
+
+def test_changes_stay_with_the_sandbox():
+    need_root()
+    store, digest = make_image_store()
+    state = os.path.abspath("state")
+    os.mkdir(state)
+    with Daemon("--images", store, "--state-dir", state) as daemon, daemon.frames() as frames:
+        made = frames.call("sandbox.create", sandbox="s", image=digest, writableRoot=True)
+        equal((made["writableRoot"], made["created"]), (True, True))
+        equal(frames.call("exec", sandbox="s", command=CHANGE)["stdout"], "0\n")
+        equal(frames.call("exec", sandbox="s", command=LOOK)["stdout"], CHANGED)
+        frames.call("session.create", sandbox="s", session="apart", isolation=True)
+        equal(frames.call("exec", sandbox="s", session="apart", command=LOOK)["stdout"], CHANGED)
+        frames.call("sandbox.stop", sandbox="s")
+        equal(frames.call("exec", sandbox="s", command=LOOK)["stdout"], CHANGED)
+        equal(frames.call("file.read", sandbox="s", path="/etc/marker")["content"], "changed\n")
+        # another sandbox of the image, with and without
+        equal(cli("sandbox", "create", "t", "--image", digest, "--writable-root", "--socket", daemon.path).code, 0)
+        equal(frames.call("exec", sandbox="t", command="echo $(</etc/marker); echo x > /opt/t && echo done")["stdout"].split(), [digest, "done"])
+        frames.call("sandbox.create", sandbox="u", image=digest)
+        equal(frames.call("exec", sandbox="u", command="echo x > /opt/t || echo $(</etc/marker)")["stdout"], digest + "\n")
+        assert "writableRoot" not in frames.call("sandbox.get", sandbox="u")
+        refused = frames.refused("context.create", sandbox="s", language="python")
+        assert "writable root" in refused.message, refused
+    with Daemon("--images", store, "--state-dir", state) as daemon, daemon.frames() as frames:
+        equal(frames.call("exec", sandbox="s", command=LOOK)["stdout"], CHANGED)
+        equal(frames.call("sandbox.get", sandbox="s")["writableRoot"], True)
+
+
+def test_refusals():
+    need_root()
+    store, digest = make_image_store()
+    with Daemon("--images", store) as daemon, daemon.frames() as frames:
+        for options, word in (({}, "image"), ({"image": digest, "packages": {"pip": ["x"]}}, "packages"), ({"image": digest, "mount": {"path": "/srv", "target": "/data"}}, "mounts")):
+            refused = frames.refused("sandbox.create", sandbox="s", writableRoot=True, **options)
+            assert refused.name == "invalid_argument" and word in refused.message, refused
+        equal(frames.call("sandbox.list")["sandboxes"], [])
