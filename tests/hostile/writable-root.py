@@ -3,10 +3,11 @@ nothing else: neither the image, nor what overlayfs believes, nor another box. T
 import os
 import shutil
 
-from cloche import equal, need_root
+from cloche import ORDINARY_USER, equal, need_ordinary_user, need_root
 from image_trees import make_image
 from keeper_boxes import Keeper, refusal
 
+USER = 12345  # of ORDINARY_USER
 TREE = "sha256-" + "5" * 64
 LIMITS = {"diskBytes": 16 << 20, "diskInodes": 1000}
 
@@ -107,6 +108,11 @@ act('disk', lambda: os.mknod('/opt/lib/d', stat.S_IFBLK | 0o666, os.makedev(8, 0
 put('/opt/setid', '+')
 act('written-setid', lambda: oct(os.stat('/opt/setid').st_mode & 0o7777))
 act('nosuid', lambda: str(bool(os.statvfs('/opt').f_flag & 2)))
+import ctypes
+def whiteout():  # renameat2(2) with RENAME_WHITEOUT
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.renameat2(-100, b'/opt/made/x', -100, b'/opt/made/y', 4): raise OSError(ctypes.get_errno(), 'renameat2')
+act('rename-whiteout', whiteout)
 act('out', lambda: os.link('/opt/lib/a', '/workspace/a'))
 act('in', lambda: (put('/workspace/w', ''), os.link('/workspace/w', '/opt/w'))[1])
 act('mountpoint', lambda: os.rename('/opt', '/tmp/opt'))
@@ -123,7 +129,7 @@ def test_the_guest_forges_nothing():
     with Keeper(trees=trees) as keeper:
         said = run(sandbox(keeper), FORGE)
     equal({name: said.pop(name) for name in list(said) if name.startswith("trusted.")}, {f"trusted.{name}": "EPERM" for name in ("opaque", "redirect", "metacopy", "origin", "upper")})
-    equal(said, {"others": "EACCES", "lib": "a inner", "whiteout": "EPERM", "null": "EPERM", "disk": "EPERM", "written-setid": "0o755", "nosuid": "True", "out": "EXDEV",
+    equal(said, {"others": "EACCES", "lib": "a inner", "whiteout": "EPERM", "null": "EPERM", "disk": "EPERM", "written-setid": "0o755", "nosuid": "True", "rename-whiteout": "EINVAL", "out": "EXDEV",
                  "in": "EXDEV", "mountpoint": "EXDEV", "remove": "EBUSY", "upper": "[]", "mounts": "False"})
     equal(facts(trees), before)
 
@@ -146,6 +152,18 @@ def test_the_layer_is_in_the_quota():
     trees = make_store()
     with Keeper(trees=trees) as keeper:
         equal(run(sandbox(keeper), FILL), {"bytes": "ENOSPC", "elsewhere": "ENOSPC", "room": "done", "inodes": "ENOSPC", "made": "True"})
+
+
+def test_an_ordinary_users_keeper_refuses():
+    need_ordinary_user()
+    trees = make_store()
+    for here, directories, files in os.walk("store"):
+        for name in (".", *directories, *files):
+            os.chown(f"{here}/{name}", USER, USER, follow_symlinks=False)
+    with Keeper(*ORDINARY_USER, trees=trees) as keeper:
+        refused = refusal(keeper.sandbox, image=TREE, writable_root=True)
+        assert "root's daemon" in refused.message, refused
+        equal(keeper.sandbox(image=TREE).said("echo $(</opt/lib/a)"), "image\n")
 
 
 def test_requests_that_are_refused():
