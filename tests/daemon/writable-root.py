@@ -51,7 +51,7 @@ def test_refusals():
     need_root()
     store, digest = make_image_store()
     with Daemon("--images", store) as daemon, daemon.frames() as frames:
-        for options, word in (({}, "image"), ({"image": digest, "packages": {"pip": ["x"]}}, "packages"), ({"image": digest, "mount": {"path": "/srv", "target": "/data"}}, "mounts")):
+        for options, word in (({}, "image"), ({"image": digest, "packages": {"pip": ["x"]}}, "packages"), ({"image": digest, "volumes": [{"name": "v", "path": "/v"}]}, "volumes"), ({"image": digest, "mount": {"path": "/srv", "target": "/data"}}, "mounts")):
             refused = frames.refused("sandbox.create", sandbox="s", writableRoot=True, **options)
             assert refused.name == "invalid_argument" and word in refused.message, refused
         equal(frames.call("sandbox.list")["sandboxes"], [])

@@ -242,7 +242,7 @@ describe('sandboxes of a client', real, () => {
     assert.equal((await box.get()).state, 'paused')
     assert.equal((await box.resume()).resumed, 'memory')
     assert.equal((await box.exec({ command: 'echo $X' })).stdout, '1\n')
-    assert.equal((await box.process.get({ process: 'stays' })).state, 'running')
+    assert.equal((await box.process.get({ process: 'stays' })).status, 'running')
     await box.process.kill({ process: 'stays' })
     const of = getSandbox({ socket: served.socket }, 'rests', { idleAction: 'pause', lifetime: '1h', endAction: 'delete' })
     await of.exec('X=2')

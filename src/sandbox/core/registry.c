@@ -348,9 +348,10 @@ static int check_writable_root(const json_t *params, const struct image *image, 
                 return 0;
         if (!image->name[0])
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "writableRoot: name an image of the store (image)");
-        if (json_object_get(params, "mount") || json_object_get(params, "packages"))
+        if (json_object_get(params, "mount") || json_object_get(params, "packages") ||
+            json_object_get(params, "volumes"))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "a sandbox with a writable root has no mounts and packages: leave them out, or "
+                               "a sandbox with a writable root has no mounts, volumes and packages: leave them out, or "
                                "writableRoot");
         return 0;
 }
