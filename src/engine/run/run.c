@@ -954,7 +954,9 @@ static int explain_start(struct cloche_run *run, struct cloche_err *e)
             run->bridge.calls > 0 || !run->channel.is_unread || !run->box.exited ||
             !WIFEXITED(run->box.exit.wait_status))
                 return 0;
-        (void)output_text(&run->streams[1].kept, &text); /* without memory the reason is missing, not the error */
+        /* A loader and an interpreter that lack a file say so; one that lacks memory may end without a word. */
+        if (output_text(&run->streams[1].kept, &text) < 0 || text.size == 0)
+                return 0;
         runtime_explain_end(run->runtime, text.data, text.size, e);
         return -(int)e->code;
 }
