@@ -261,12 +261,14 @@ static int dispatch(const struct cli_command *command, int argc, char **argv)
 
 static int start(int argc, char **argv)
 {
+        static char output[1 << 16]; /* more than each help: finish() has the reason of the last write only */
         const char *word = argc > 1 ? argv[1] : "";
         int taken;
         const struct cli_command *command = find(argc - 1, argv + 1, &taken);
 
         fd_open_standard();
         fd_raise_limit();
+        setvbuf(stdout, output, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, sizeof(output));
         if (command)
                 return dispatch(command, argc - 1 - taken, argv + 1 + taken);
         if (strcmp(word, "__complete") == 0)
