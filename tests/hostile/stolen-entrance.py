@@ -53,8 +53,12 @@ os.register_at_fork(before=steal)
 
 
 def processes(group):
-    with open(f"{group}/cgroup.procs") as file:
-        return [int(pid) for pid in file.read().split()]
+    """None of a box that is gone by now."""
+    try:
+        with open(f"{group}/cgroup.procs") as file:
+            return [int(pid) for pid in file.read().split()]
+    except FileNotFoundError:
+        return []
 
 
 def read(pid, name):
