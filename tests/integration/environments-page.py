@@ -9,7 +9,7 @@ import subprocess
 import threading
 
 from boxes import daemon
-from cloche import BUILD, SOURCE, equal, need_root, wait_for
+from cloche import BUILD, SOURCE, equal, need_root, skip, wait_for
 from image_trees import copy_programs, make_image
 from package_files import Index
 
@@ -18,12 +18,12 @@ with open(os.path.join(SOURCE, "docs/environments.md")) as page:
     PAGE = page.read().replace("\\\n", "")
 PROMPTED = re.findall(r"^    \$ (.+)$", PAGE, re.M)
 SHELL = [line for line in re.findall(r"^    (\S.+)$", PAGE, re.M) if re.match(r"(cloche|cloched|curl) ", line)]
-BLOCKS = {"own daemon": "cloche daemon stop|cloched --on-demand", "import": "cloche image import SOURCE", "made": "cloche image (debian|build) ", "changes": "cloched --socket s --image-changes|curl .*/v1/images",
+BLOCKS = {"own daemon": "cloche daemon stop|cloched --on-demand", "import": "cloche image import SOURCE", "made": "cloche image (debian|build) ", "volumes": "cloche volume |cloche sandbox create (one|two)|cloche exec one ", "writable root": "cloche sandbox create work --image", "daemon's store": "cloche image (ls|inspect|prune) .*(--daemon|--socket s)$", "changes": "cloched --socket s --image-changes|curl .*/v1/images",
           "packages": "cloche sandbox create data|cloched .*--package-index pip=http:", "mounts": "cloche sandbox create work --mount|cloche exec work -- 'cd src|cloche sandbox stop work",
           "services": "cloched .*--network-preset|cloche sandbox create work --allow|cloche exec work --socket|cloche net ", "programs": "curl .*/v1/sandboxes"}
 
 
-OTHERS = "\\$ |tools:1|box = client|mount=cloche|await client"  # commands of PROMPTED, an output, code
+OTHERS = "\\$ |tools:1|(python|bash) +ready|box = client|client\\.create_volume|mount=cloche|await client"  # commands of PROMPTED, an output, code
 
 
 def test_each_command_has_its_test():
@@ -126,6 +126,22 @@ def test_changes_of_a_daemons_store():
     start, put = of("changes")
     with served(start):
         equal(json.loads(shell(put))["name"], "tools:1")
+        listed, inspected, pruned = (shell(line, CLOCHE_SOCKET="s") for line in of("daemon's store"))
+        [writable] = of("writable root")
+        if tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) >= (6, 6):
+            equal(shell(writable, CLOCHE_SOCKET="s"), "work")
+        assert listed.startswith("tools:1 ") and "tools:1" in inspected, (listed, inspected, pruned)
+
+
+def test_volumes():
+    if not os.path.exists("/dev/loop-control"):
+        skip("this host has no loop devices")
+    *made, kept, inspected = of("volumes")
+    with served("cloched --socket s", "--volumes", os.path.abspath("volumes")):
+        for line in made:
+            shell(line, CLOCHE_SOCKET="s")
+        equal(shell(kept, CLOCHE_SOCKET="s"), "kept")
+        assert "data" in shell(inspected, CLOCHE_SOCKET="s")
 
 
 def test_the_own_daemon():

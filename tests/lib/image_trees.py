@@ -28,7 +28,7 @@ def copy_files(image, paths):
             shutil.copy(os.path.realpath(name), target)
 
 
-LEFT_OUT = re.compile(r"dist-packages|test|config-.*|idlelib|ensurepip|lib2to3|tkinter|pydoc_data|distutils|unittest|turtledemo|venv|xmlrpc|wsgiref")
+LEFT_OUT = re.compile(r"dist-packages|test|config-.*|idlelib|ensurepip|lib2to3|tkinter|pydoc_data|unittest|turtledemo|venv|wsgiref")
 
 
 def copy_modules(source, target):
