@@ -53,7 +53,7 @@ os.register_at_fork(before=steal)
 
 
 def processes(group):
-    """None of a box that is gone by now."""
+    """A box that is gone by now has none."""
     try:
         with open(f"{group}/cgroup.procs") as file:
             return [int(pid) for pid in file.read().split()]
