@@ -192,16 +192,18 @@ int box_freeze(struct keeper_state *keeper, uint32_t box, struct cloche_err *e)
                 r = set_programs_aside(keeper, box, 1, e);
         if (r < 0)
                 return r;
-        keeper->boxes[box].is_frozen = 1;
-        return cgroup_freeze(&keeper->cgroups, box, e);
+        r = cgroup_freeze(&keeper->cgroups, box, e);
+        keeper->boxes[box].is_frozen = r != -CLOCHE_E_GUARD_MISSING;
+        return r;
 }
 
 int box_thaw(struct keeper_state *keeper, uint32_t box, struct cloche_err *e)
 {
         int r = box_shared_check_groups(keeper, box, e);
 
-        if (r == 0)
-                r = cgroup_thaw(&keeper->cgroups, box, e);
+        if (r < 0 || !keeper->boxes[box].is_frozen)
+                return r;
+        r = cgroup_thaw(&keeper->cgroups, box, e);
         if (r == 0)
                 r = set_programs_aside(keeper, box, 0, e);
         if (r == 0)

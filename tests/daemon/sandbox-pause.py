@@ -3,15 +3,19 @@
 import glob
 import os
 import signal
+import socket
+import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 from clocks import Clock
-from rpc import Daemon, Failed
+from cloche import need_ordinary_user
+from rpc import DAEMON, HANG, Daemon, Failed, Frames
 from sandbox_client import wait_for
 
+USER = 12345  # of ORDINARY_USER
 COUNTER = "import itertools, time\nfor n in itertools.count():\n    open('/workspace/n', 'w').write(str(n)); time.sleep(0.005)"
 
 
@@ -300,3 +304,22 @@ def test_guests_that_make_it_hard_to_freeze():
             assert frames.call("exec", sandbox="a", command="wc -c < /m/data")["stdout"].strip() == str(8 << 20)
             assert frames.call("sandbox.pause", sandbox="a", save=False)["state"] == "paused"
             assert frames.call("sandbox.stop", sandbox="a")["state"] == "stopped"
+
+
+def test_a_host_that_cannot_freeze():
+    """An ordinary user's keeper without groups of its own: the pause is refused, and nothing is lost."""
+    need_ordinary_user()
+    with tempfile.TemporaryDirectory() as home:
+        os.chown(home, USER, USER)
+        ours, theirs = socket.socketpair()
+        process = subprocess.Popen([DAEMON, "--connect-fd", str(theirs.fileno()), "--log-level", "error", "--profile", "user"], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
+                                   user=USER, group=USER, extra_groups=[], env={"HOME": home, "PATH": os.environ["PATH"]})
+        theirs.close()
+        with Frames(ours) as frames:
+            frames.call("exec", sandbox="a", command="X=1")
+            if "freezer" in frames.hello["missing"]:
+                assert refused(frames, "freeze", "sandbox.pause", sandbox="a").name == "guard_missing"
+            else:
+                assert frames.call("sandbox.pause", sandbox="a")["state"] == "paused"
+            assert frames.call("exec", sandbox="a", command="echo $X")["stdout"] == "1\n"
+        process.wait(HANG)
