@@ -273,6 +273,7 @@ def test_actions_that_there_are_not():
     with Daemon() as daemon, daemon.frames() as frames:
         refused(frames, "expected stop or pause", "sandbox.create", sandbox="a", idleAction="delete")
         refused(frames, "expected stop, pause or delete", "sandbox.create", sandbox="a", endAction="explode")
+        refused(frames, "from 0 to 86400000", "sandbox.create", sandbox="a", lifetimeMs=86400001)
         assert frames.call("sandbox.list")["sandboxes"] == []
 
 
@@ -319,6 +320,8 @@ def test_a_host_that_cannot_freeze():
             frames.call("exec", sandbox="a", command="X=1")
             if "freezer" in frames.hello["missing"]:
                 assert refused(frames, "freeze", "sandbox.pause", sandbox="a").name == "guard_missing"
+                for option in ("idleAction", "endAction"):
+                    assert refused(frames, "use stop", "sandbox.update", sandbox="a", **{option: "pause"}).name == "guard_missing"
             else:
                 assert frames.call("sandbox.pause", sandbox="a")["state"] == "paused"
             assert frames.call("exec", sandbox="a", command="echo $X")["stdout"] == "1\n"

@@ -42,7 +42,18 @@ static enum sandbox_action find_action(const char *name)
         return (enum sandbox_action)action;
 }
 
-int sandbox_deadline_check(const json_t *params, struct cloche_err *e)
+/* A pause that fails again and again would be no end. */
+static int check_host(const struct keeper *keeper, struct cloche_err *e)
+{
+        const struct keeper_guard *freezer = keeper ? keeper_guard(keeper, CLOCHE_GUARD_FREEZER) : NULL;
+
+        return !freezer || freezer->state == CLOCHE_GUARD_ENFORCED
+                       ? 0
+                       : err_set(e, CLOCHE_E_GUARD_MISSING,
+                                 "this host cannot pause a sandbox (guard freezer: %s): use stop", freezer->reason);
+}
+
+int sandbox_deadline_check(const struct keeper *keeper, const json_t *params, struct cloche_err *e)
 {
         const char *idle = json_string_value(json_object_get(params, "idleAction")),
                    *end = json_string_value(json_object_get(params, "endAction"));
@@ -53,6 +64,8 @@ int sandbox_deadline_check(const json_t *params, struct cloche_err *e)
         if (end && find_action(end) == SANDBOX_ACTIONS)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "endAction \"%.40s\": expected stop, pause or delete",
                                end);
+        if (action == SANDBOX_ACTION_PAUSE || (end && find_action(end) == SANDBOX_ACTION_PAUSE))
+                return check_host(keeper, e);
         return 0;
 }
 
@@ -102,7 +115,7 @@ void sandbox_deadline_read(struct deadline *deadline, const json_t *object)
         const json_t *ends = json_object_get(object, "endsMs");
         uint64_t now_ns = clock_now_ns(), now_ms = clock_real_ms(), ends_ms;
 
-        if (sandbox_deadline_check(object, NULL) == 0)
+        if (sandbox_deadline_check(NULL, object, NULL) == 0)
                 sandbox_deadline_take(deadline, object);
         if (!ends)
                 return;

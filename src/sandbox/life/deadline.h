@@ -4,8 +4,9 @@
 
 #include "sandbox/core/sandboxes.h"
 
-/* Check idleAction, lifetimeMs and endAction of a request. */
-int sandbox_deadline_check(const json_t *params, struct cloche_err *e);
+/* Check idleAction and endAction of a request, and that this host can do them (CLOCHE_E_GUARD_MISSING).
+ * keeper: NULL: of a definition, which may come from another host. */
+int sandbox_deadline_check(const struct keeper *keeper, const json_t *params, struct cloche_err *e);
 /* Take those that the request has. */
 void sandbox_deadline_take(struct deadline *deadline, const json_t *params);
 /* Add them to a description; to a definition in the state directory with the real time of the end. */
