@@ -192,6 +192,13 @@ def test_it_is_saved_first():
             frames.call("exec", sandbox="b", command="echo kept > f")
             assert "savedAt" not in frames.call("sandbox.pause", sandbox="b", save=False)
             refused(frames, "resume it", "sandbox.save", sandbox="b")
+            frames.call("exec", sandbox="c", command="head -c 8M /dev/urandom > f")
+            pause, stop = frames.ask("sandbox.pause", sandbox="c"), frames.ask("sandbox.stop", sandbox="c")
+            assert frames.wait(stop)["state"] == "stopped"
+            try:
+                frames.wait(pause)  # the stop comes while the files are being saved for the pause
+            except Failed as error:
+                assert error.name == "sandbox_ended", error
             daemon.process.kill()
             daemon.process.wait()
         with Daemon("--state-dir", state) as daemon, daemon.frames() as frames:

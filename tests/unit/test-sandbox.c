@@ -665,6 +665,15 @@ static void test_pause(void)
               o.error.msg);
         await(&command);
         CHECK(json_is_true(json_object_get(command.result, "timedOut")), "and so does its time");
+        freezes_left = UINT32_MAX;
+        start(&o, "sandbox.pause", in("rests"));
+        for (int i = 0; i < PATIENCE_MS && s->state != SANDBOX_PAUSING; i++)
+                turn();
+        box_end(&boxes[s->box]);
+        await(&o);
+        CHECK(o.error.code == CLOCHE_E_SANDBOX_ENDED, "its box may end before it is frozen: %s", o.error.msg);
+        call(&command, "exec", with("rests", "command", "say"));
+        CHECK(command.result != NULL, "the next command has another: %s", command.error.msg);
         freezes_left = 0;
         call(&o, "sandbox.pause", in("rests"));
         box_end(&boxes[s->box]);

@@ -375,6 +375,7 @@ static void drop(struct sandbox *s, const struct cloche_err *why)
         sandbox_set_state(s, SANDBOX_DROPPING);
         s->start_error = (struct cloche_err){0};
         sandbox_requests_end(s, &e);
+        sandbox_answer_pauses(s, &e);
         release(s);
         if (s->has_box && s->all->boxes->drop(s->all, s->box, on_dropped, s) == 0) {
                 s->has_box = 0;
@@ -417,6 +418,8 @@ static void stop_failed(struct sandbox *s, const char *reason, const struct cloc
         sandbox_mounts_end_sync(s);
         err_wrap(&why, "the sandbox %s goes on running, as %s", s->name, reason);
         answer_stops(s, &why);
+        if (!s->is_saving_to_pause) /* else the end of that save decides */
+                sandbox_answer_pauses(s, &why);
         sandbox_set_state(s, SANDBOX_RUNNING);
         sandbox_port_watch_need(s);
         sandbox_requests_begin(s);
