@@ -3,6 +3,7 @@
 #include "sandbox/core/box.h"
 #include "sandbox/core/sandbox.h"
 #include "sandbox/core/sandboxes.h"
+#include "sandbox/session/session.h"
 
 #include "base/fd.h"
 #include "proto/shell.h"
@@ -689,6 +690,42 @@ static void test_pause(void)
         json_decref(command.result);
 }
 
+/* The sandbox that a pool would give to the next request; NULL: none. */
+static struct sandbox *ready_one(void)
+{
+        struct session *session;
+        struct sandbox *s;
+
+        TAILQ_FOREACH (s, &all->pool, link) {
+                session = session_find(s, DEFAULT_SESSION, NULL);
+                if (s->state == SANDBOX_RUNNING && session && session->state == SHELL_IDLE)
+                        return s;
+        }
+        return NULL;
+}
+
+static void test_pool(void)
+{
+        struct outcome o = {0};
+        struct sandbox *s;
+
+        call(&o, "sandbox.create", in("first"));
+        for (int i = 0; i < PATIENCE_MS && !ready_one(); i++)
+                turn();
+        s = ready_one();
+        call(&o, "sandbox.create", in("second"));
+        CHECK(s && sandbox_find(all, 0, "second") == s, "a new sandbox comes from the pool: %s", o.error.msg);
+        for (int i = 0; i < PATIENCE_MS && !ready_one(); i++)
+                turn();
+        s = ready_one();
+        if (!CHECK(s != NULL, "the pool is filled again"))
+                return;
+        sandbox_stop(s, 0);
+        call(&o, "sandbox.create", in("third"));
+        CHECK(o.result && sandbox_find(all, 0, "third") != s, "but not one that is about to stop: %s", o.error.msg);
+        json_decref(o.result);
+}
+
 /* -- hostile boxes ---------------------------------------------------------------------------------------------- */
 
 static void start_some(struct outcome *o)
@@ -803,6 +840,7 @@ int main(void)
         test_collapse();
         test_stop();
         test_pause();
+        test_pool();
         test_hostile_boxes();
         sandboxes_stop(all, on_stopped, &is_stopped);
         for (int i = 0; i < PATIENCE_MS * 2 && !is_stopped; i++)

@@ -24,7 +24,7 @@ static int is_ready(const struct sandbox *s)
 {
         const struct session *session = TAILQ_FIRST(&s->sessions);
 
-        return s->state == SANDBOX_RUNNING && session && session->state == SHELL_IDLE;
+        return s->state == SANDBOX_RUNNING && s->plan == SANDBOX_STAYS && session && session->state == SHELL_IDLE;
 }
 
 static struct sandbox_pool *pool_of(struct sandboxes *all, const struct image *image)
