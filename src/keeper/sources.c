@@ -132,8 +132,10 @@ static int map_owners(const struct mapping *m, pid_t holder, int *ret_fd, struct
                 r = box_open_namespace(m->keeper, holder, "user", &user_fd, e);
         if (r == 0)
                 r = mount_clone_alone(m->tree_fd, "", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, &fd, e);
-        if (r == 0)
-                r = mount_map_owners(fd, user_fd, e);
+        if (r == 0 && (r = mount_map_users(fd, user_fd)) < 0)
+                r = err_os(e, CLOCHE_E_MOUNT, -r,
+                           "a writable root needs a file system of the image store whose owners can be mapped (ext4, "
+                           "xfs, btrfs)");
         if (r == 0)
                 *ret_fd = TAKE_FD(fd);
         return r;

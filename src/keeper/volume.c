@@ -533,8 +533,8 @@ int volumes_map(const struct keeper_state *keeper, pid_t pid, const int *mount_f
         int r = box_open_namespace(keeper, pid, "user", &user_fd, e);
 
         for (int i = 0; r == 0 && volumes >> i; i++)
-                if (volumes >> i & 1)
-                        r = mount_map_users(mount_fds[i], user_fd, e);
+                if (volumes >> i & 1 && (r = mount_map_users(mount_fds[i], user_fd)) < 0)
+                        r = err_os(e, CLOCHE_E_MOUNT, -r, "map the users of a volume");
         return r;
 }
 

@@ -7,7 +7,6 @@
 
 #include <fcntl.h>
 #include <linux/mount.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -78,13 +77,11 @@ int mount_make(const char *type, const char *const *options, uint64_t attributes
         return fd < 0 ? -errno : fd;
 }
 
-int mount_map_users(int tree_fd, int user_fd, struct cloche_err *e)
+int mount_map_users(int tree_fd, int user_fd)
 {
         struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)user_fd};
 
-        if (syscall(SYS_mount_setattr, tree_fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
-                return err_os(e, CLOCHE_E_MOUNT, errno, "map the users of a mount");
-        return 0;
+        return syscall(SYS_mount_setattr, tree_fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0 ? -errno : 0;
 }
 
 int mount_part(struct cloche_err *e)
@@ -122,18 +119,6 @@ int mount_restrict(const char *target, uint64_t attributes, struct cloche_err *e
 
         if (syscall(SYS_mount_setattr, AT_FDCWD, target, 0, &attr, sizeof(attr)) < 0)
                 return err_os(e, CLOCHE_E_MOUNT, errno, "restrict /%s", target);
-        return 0;
-}
-
-int mount_map_owners(int tree_fd, int user_fd, struct cloche_err *e)
-{
-        struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)user_fd};
-
-        if (syscall(SYS_mount_setattr, tree_fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
-                return err_set(e, CLOCHE_E_MOUNT,
-                               "a writable root needs a file system of the image store whose owners can be mapped "
-                               "(ext4, xfs, btrfs): %s",
-                               strerror(errno));
         return 0;
 }
 

@@ -23,8 +23,9 @@ int mount_attach(int tree_fd, const char *target, struct cloche_err *e);
  * The descriptor of its root, owned by the caller, or -errno. */
 int mount_make(const char *type, const char *const *options, uint64_t attributes);
 
-/* Show the owners of this copy's files as the user namespace maps them; nothing has used the copy yet (Linux 5.12). */
-int mount_map_users(int tree_fd, int user_fd, struct cloche_err *e);
+/* Show the owners of this copy's files as the user namespace maps them; nothing has used the copy yet (Linux 5.12).
+ * Returns 0 or -errno: EINVAL if the file system's owners cannot be mapped. */
+int mount_map_users(int tree_fd, int user_fd);
 
 /* In a mount namespace that is a copy: nothing that is mounted in either reaches the other. */
 int mount_part(struct cloche_err *e);
@@ -40,8 +41,5 @@ int mount_restrict(const char *target, uint64_t attributes, struct cloche_err *e
 
 /* Make the mount in the current directory the root, and leave the old root. */
 int mount_turn(struct cloche_err *e);
-
-/* Map the owners of a detached copy by a user namespace (MOUNT_ATTR_IDMAP, Linux 5.12). */
-int mount_map_owners(int tree_fd, int user_fd, struct cloche_err *e);
 
 #endif
