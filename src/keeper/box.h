@@ -148,11 +148,11 @@ int box_leave(struct keeper_state *keeper, uint32_t box);
 /* sources.c */
 /* Check that the box may be made of the image and the runtime that it names. */
 int sources_check(const struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e);
-/* Open and lock an image that is a tree. *ret_fd is owned by the caller, and untouched for other
- * images. */
 /* Make a copy of the mount of a box's tree in which the files of the image's root belong to this user. In a helper,
  * for a user namespace that says so has to be made. *ret_fd: owned by the caller. */
 int sources_map_tree(const struct keeper_state *keeper, int tree_fd, uid_t uid, int *ret_fd, struct cloche_err *e);
+/* Open and lock an image that is a tree. *ret_fd is owned by the caller, and untouched for other
+ * images. */
 int sources_open_tree(const struct keeper_state *keeper, const struct keeper_box_spec *spec, int *ret_fd,
                       struct cloche_err *e);
 

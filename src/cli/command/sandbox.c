@@ -1,4 +1,5 @@
-/* cloche sandbox create, ls, get, set, stop, save, pause, resume, rm. Runs in: the CLI, as its user. */
+/* cloche sandbox create, ls, get, set, stop, save, pause, resume, rm; cloche packages ls, rm. Runs in: the CLI, as its
+ * user. */
 #include "cli/options/options.h"
 #include "cli/output/object.h"
 #include "cli/output/print.h"

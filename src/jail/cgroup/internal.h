@@ -13,9 +13,9 @@ int cgroup_write_text(const char *path, const char *text);
  * Each returns 0 or -errno. */
 int cgroup_box_path(char *ret, size_t size, const struct cgroup_place *place, unsigned box, const char *file);
 int cgroup_write_box(const struct cgroup_place *place, unsigned box, const char *file, const char *text);
-/* Read the only number of a file. */
 /* Read a file of a box into ret, terminated; 0 or -errno. */
 int cgroup_read_box(const struct cgroup_place *place, unsigned box, const char *file, char *ret, size_t size);
+/* Read the only number of a file. */
 int cgroup_read_number(const struct cgroup_place *place, unsigned box, const char *file, uint64_t *ret);
 
 /* Find the version 2 hierarchy again, for a process that has been moved. Returns 0 or -ENOENT. */

@@ -203,7 +203,7 @@ static inline int sandbox_is_live(const struct sandbox *s)
         return s->state >= SANDBOX_RUNNING && s->state <= SANDBOX_RESUMING;
 }
 
-/* The transition must be legal. Followers are told; the definition is written. */
+/* The transition must be legal. Followers of sandbox.events get the new state. */
 void sandbox_set_state(struct sandbox *s, enum sandbox_state state);
 /* Its box ended, or is of no more use. */
 void sandbox_collapse(struct sandbox *s, const struct cloche_err *why);

@@ -364,7 +364,6 @@ static int check_installed(struct package_job *job, const json_t *result, struct
 static int keep(const struct package_job *job, struct cloche_err *e)
 {
         const struct sandbox *s = sandbox_find(job->all, job->principal, job->name);
-
         json_t *about;
         int r;
 

@@ -132,7 +132,6 @@ static int is_for_state(const struct sandbox *s, enum sandbox_action action)
 void sandbox_deadline_tidy(struct sandbox *s, uint64_t now_ns)
 {
         struct deadline *d = &s->deadline;
-
         int is_over = d->end_ns && now_ns >= d->end_ns;
 
         if (s->is_pooled || s->is_deleted || now_ns < d->retry_ns)
