@@ -7,8 +7,9 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-#define JAIL_UID 1000               /* the one user of a box, and its group */
-#define JAIL_CHANGES "run/.changes" /* of a writable root: the upper directories of its layers, read-only */
+#define JAIL_UID 1000 /* the one user of a box, and its group */
+/* The upper directories of a writable root, read-only; an archive has their members below this name. */
+#define JAIL_CHANGES "run/.changes"
 #define JAIL_HOST_NAME "cloche"
 #define JAIL_MOUNTS_MAX 8
 #define JAIL_PLACES 5        /* writable places of a guest: root_places */

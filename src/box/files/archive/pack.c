@@ -11,6 +11,7 @@
 #include "box/files/tree/path.h"
 #include "box/files/tree/walk.h"
 #include "helpers/fs/rules/link.h"
+#include "jail/root/plan.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -430,12 +431,12 @@ static int save_tree(struct pack *p, const char *path, struct cloche_err *e)
 static int save_changes(struct pack *p, struct cloche_err *e)
 {
         struct walk_options walk = {.visit = pack_found, .data = p, .skips_denied = 1, .device = p->saved_device};
-        _cleanup_fd_ int fd = open("/" PACK_CHANGES, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        _cleanup_fd_ int fd = open("/" JAIL_CHANGES, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
         if (fd < 0)
                 return errno == ENOENT ? 0 : files_os(e, errno, "open the changes of the root");
         p->is_change = 1;
-        p->prefix = PACK_CHANGES "/";
+        p->prefix = JAIL_CHANGES "/";
         return walk_tree(fd, &walk, e);
 }
 

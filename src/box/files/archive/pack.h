@@ -10,8 +10,6 @@
  * Files that change meanwhile are packed as found. */
 CLOCHE_MUST_CHECK int pack_save(int fd, char *const *paths, struct cloche_err *e);
 
-/* The upper directories of a writable root (jail/root/plan.h), and the beginning of their members' names. */
-#define PACK_CHANGES "run/.changes"
 /* An overlay's attribute, in which user.overlay. is the prefix of one that a user namespace made. */
 #define PACK_OPAQUE "user.overlay.opaque"
 

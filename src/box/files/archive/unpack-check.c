@@ -6,6 +6,7 @@
 #include "base/fd.h"
 #include "box/files/request.h"
 #include "box/files/tree/path-set.h"
+#include "jail/root/plan.h"
 
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -50,9 +51,9 @@ static int read_kind(struct member *m, struct cloche_err *e)
 /* The rest of a path in the layers; NULL: it is none. */
 static char *below_changes(char *path)
 {
-        size_t size = strlen(PACK_CHANGES "/");
+        size_t size = strlen(JAIL_CHANGES "/");
 
-        return strncmp(path, PACK_CHANGES "/", size) == 0 && path[size] ? path + size : NULL;
+        return strncmp(path, JAIL_CHANGES "/", size) == 0 && path[size] ? path + size : NULL;
 }
 
 static int read_change(struct member *m, struct cloche_err *e)

@@ -9,6 +9,7 @@
 #include "box/files/tree/path.h"
 #include "box/files/tree/tree.h"
 #include "box/files/tree/walk.h"
+#include "jail/root/plan.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -306,10 +307,10 @@ static int clear(const struct unpack *u, const struct member *m, const char *nam
 /* True if the new root has a layer there: the image may lack the directory by now. */
 static int has_layer(const struct unpack *u, const struct member *m)
 {
-        char path[sizeof(PACK_CHANGES) + 256];
+        char path[sizeof(JAIL_CHANGES) + 256];
         struct stat status;
 
-        return snprintf(path, sizeof(path), PACK_CHANGES "/%.*s", (int)strcspn(m->path, "/"), m->path) <
+        return snprintf(path, sizeof(path), JAIL_CHANGES "/%.*s", (int)strcspn(m->path, "/"), m->path) <
                        (int)sizeof(path) &&
                fstatat(u->top_fd, path, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode);
 }

@@ -17,7 +17,7 @@ enum member_kind { MEMBER_FILE, MEMBER_DIRECTORY, MEMBER_LINK, MEMBER_HARD_LINK,
 struct member {
         char path[MEMBER_PATH_MAX + 1]; /* "": the top itself */
         enum member_kind kind;
-        int is_change;    /* of a layer: in a directory of the image. path and link are without PACK_CHANGES */
+        int is_change;    /* of a layer: in a directory of the image. path and link are without JAIL_CHANGES */
         int is_opaque;    /* such a directory hides that of the image */
         int is_own;       /* set by the caller: a saved box. Links keep their targets, modes are complete */
         const char *link; /* symbolic link: target; hard link: link_path */
