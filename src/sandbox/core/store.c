@@ -23,6 +23,7 @@
 #include <assert.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,9 +75,9 @@ struct store_job {
 
 /* -- directories ---------------------------------------------------------------------------------------------- */
 
-static void principal_name(const struct sandbox *s, char *ret, size_t size)
+static void principal_name(int64_t principal, char *ret, size_t size)
 {
-        snprintf(ret, size, "%lld", (long long)s->principal);
+        snprintf(ret, size, "%lld", (long long)principal);
 }
 
 int sandbox_store_open_below(int at_fd, const char *name, int make)
@@ -89,14 +90,49 @@ int sandbox_store_open_below(int at_fd, const char *name, int make)
         return fd < 0 ? -errno : fd;
 }
 
-int sandbox_store_open(const struct sandbox *s, int make)
+int sandbox_store_open_named(const struct sandboxes *all, int64_t principal, const char *name, int make)
 {
-        char principal[32];
+        char text[32];
         _cleanup_fd_ int fd = -EBADF;
 
-        principal_name(s, principal, sizeof(principal));
-        fd = sandbox_store_open_below(s->all->state_fd, principal, make);
-        return fd < 0 ? fd : sandbox_store_open_below(fd, s->name, make);
+        if (all->state_fd < 0)
+                return -ENOENT;
+        principal_name(principal, text, sizeof(text));
+        fd = sandbox_store_open_below(all->state_fd, text, make);
+        return fd < 0 ? fd : sandbox_store_open_below(fd, name, make);
+}
+
+int sandbox_store_open(const struct sandbox *s, int make)
+{
+        return sandbox_store_open_named(s->all, s->principal, s->name, make);
+}
+
+/* -- files in them -------------------------------------------------------------------------------------------- */
+
+int sandbox_store_write_text(int dir_fd, const char *name, const char *text)
+{
+        char new_name[NAME_MAX + 1];
+        _cleanup_fd_ int fd = -EBADF;
+        int r;
+
+        snprintf(new_name, sizeof(new_name), "%s" SANDBOX_STORE_NEW, name);
+        fd = openat(dir_fd, new_name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+        r = fd < 0 ? -errno : fd_write_full(fd, text, strlen(text));
+        return r == 0 && renameat(dir_fd, new_name, dir_fd, name) < 0 ? -errno : r;
+}
+
+/* Read the file in one piece: json_loadfd(3) reads byte by byte. */
+json_t *sandbox_store_read_json(int fd, off_t size_max, json_error_t *ret_why)
+{
+        struct stat st;
+        char *text = fstat(fd, &st) == 0 && st.st_size <= size_max ? malloc((size_t)st.st_size + 1) : NULL;
+        json_t *object = NULL;
+
+        strcpy(ret_why->text, "it is too large, or cannot be read");
+        if (text && fd_read_full(fd, text, (size_t)st.st_size) == 0)
+                object = json_loadb(text, (size_t)st.st_size, JSON_REJECT_DUPLICATES, ret_why);
+        free(text);
+        return object;
 }
 
 /* -- definitions ---------------------------------------------------------------------------------------------- */
@@ -133,12 +169,8 @@ static json_t *ports_json(const struct sandbox *s)
  * both. A save flushes it with the files. */
 static int write_definition(int dir_fd, const char *sandbox, const char *text, struct cloche_err *e)
 {
-        static const char new_name[] = DEFINITION ".new";
-        _cleanup_fd_ int fd = openat(dir_fd, new_name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-        int r = fd < 0 ? -errno : fd_write_full(fd, text, strlen(text));
+        int r = sandbox_store_write_text(dir_fd, DEFINITION, text);
 
-        if (r == 0 && renameat(dir_fd, new_name, dir_fd, DEFINITION) < 0)
-                r = -errno;
         return r < 0 ? err_os(e, CLOCHE_E_RESOURCE, -r, "write " DEFINITION " of the sandbox %s in the state directory",
                               sandbox)
                      : 0;
@@ -250,20 +282,6 @@ static void replace(json_t **member, json_t *value)
         *member = json_incref(value);
 }
 
-/* Read the file in one piece: json_loadfd(3) reads byte by byte. */
-static json_t *read_definition(int fd, json_error_t *ret_why)
-{
-        struct stat st;
-        char *text = fstat(fd, &st) == 0 && st.st_size <= DEFINITION_BYTES_MAX ? malloc((size_t)st.st_size + 1) : NULL;
-        json_t *object = NULL;
-
-        strcpy(ret_why->text, "it is too large, or cannot be read");
-        if (text && fd_read_full(fd, text, (size_t)st.st_size) == 0)
-                object = json_loadb(text, (size_t)st.st_size, JSON_REJECT_DUPLICATES, ret_why);
-        free(text);
-        return object;
-}
-
 static int load_definition(struct sandboxes *all, int64_t principal, const char *name, int dir_fd, struct cloche_err *e)
 {
         _cleanup_fd_ int fd = openat(dir_fd, DEFINITION, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -275,7 +293,7 @@ static int load_definition(struct sandboxes *all, int64_t principal, const char 
         if (fd < 0)
                 return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open %s/" DEFINITION " of the state directory",
                               name);
-        object = read_definition(fd, &why);
+        object = sandbox_store_read_json(fd, DEFINITION_BYTES_MAX, &why);
         s = sandbox_new(all, principal, name, e);
         if (!s) {
                 json_decref(object);
@@ -389,7 +407,7 @@ void sandbox_store_remove(struct sandbox *s)
                 return;
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
                 unlinkat(dir_fd, names[i], 0);
-        principal_name(s, principal, sizeof(principal));
+        principal_name(s->principal, principal, sizeof(principal));
         principal_fd = sandbox_store_open_below(s->all->state_fd, principal, 0);
         if (principal_fd >= 0)
                 unlinkat(principal_fd, s->name, AT_REMOVEDIR);
@@ -571,7 +589,7 @@ static void keep(struct store_job *job)
                 r = sandbox_store_define(s, &job->error);
         }
         if (r == 0) {
-                principal_name(s, principal, sizeof(principal));
+                principal_name(s->principal, principal, sizeof(principal));
                 principal_fd = sandbox_store_open_below(s->all->state_fd, principal, 0);
                 definition_fd = openat(job->dir_fd, DEFINITION, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
                 r = principal_fd < 0 ? principal_fd : definition_fd < 0 ? -errno : 0;

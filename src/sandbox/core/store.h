@@ -5,11 +5,18 @@
 #include "sandboxes.h"
 
 #define SANDBOX_STORE_FILES "files" /* the archive in a sandbox's directory */
+#define SANDBOX_STORE_NEW ".new"
 
 /* Return a directory, or -errno. make: make it if it is missing. */
 int sandbox_store_open_below(int at_fd, const char *name, int make);
+/* The directory of this name of a principal; -ENOENT without a state directory. */
+int sandbox_store_open_named(const struct sandboxes *all, int64_t principal, const char *name, int make);
 /* The sandbox's. */
 int sandbox_store_open(const struct sandbox *s, int make);
+/* Replace a file as a whole. 0 or -errno; a process that is killed meanwhile leaves the name with SANDBOX_STORE_NEW. */
+int sandbox_store_write_text(int dir_fd, const char *name, const char *text);
+/* A new reference; NULL with the reason. */
+json_t *sandbox_store_read_json(int fd, off_t size_max, json_error_t *ret_why);
 /* Write the definition; 0 without a state directory. */
 int sandbox_store_define(struct sandbox *s, struct cloche_err *e);
 int sandbox_store_load(struct sandboxes *all, struct cloche_err *e);

@@ -27,14 +27,7 @@
 
 static int open_layers(const struct sandboxes *all, int64_t principal, int make)
 {
-        char name[32];
-        _cleanup_fd_ int fd = -EBADF;
-
-        if (all->state_fd < 0)
-                return -ENOENT;
-        snprintf(name, sizeof(name), "%lld", (long long)principal);
-        fd = sandbox_store_open_below(all->state_fd, name, make);
-        return fd < 0 ? fd : sandbox_store_open_below(fd, LAYERS, make);
+        return sandbox_store_open_named(all, principal, LAYERS, make);
 }
 
 /* Its description goes first, which alone means nothing. */
@@ -187,11 +180,11 @@ static json_t *read_about(int layers_fd, const char *key)
 {
         char name[LAYER_NAME_SIZE];
         _cleanup_fd_ int fd = -EBADF;
-        struct stat st;
+        json_error_t why;
 
         snprintf(name, sizeof(name), ABOUT "%s", key);
         fd = openat(layers_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-        return fd >= 0 && fstat(fd, &st) == 0 && st.st_size <= ABOUT_BYTES_MAX ? json_loadfd(fd, 0, NULL) : NULL;
+        return fd < 0 ? NULL : sandbox_store_read_json(fd, ABOUT_BYTES_MAX, &why);
 }
 
 static void add_layer(void *data, int layers_fd, const char *key)

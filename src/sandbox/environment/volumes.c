@@ -26,7 +26,6 @@
 
 #define VOLUMES ".volumes"
 #define ENDING ".json"
-#define NEW ".new"
 #define DEFINITION_BYTES_MAX 65536
 #define FILE_NAME_SIZE (VOLUME_NAME_MAX + sizeof(ENDING) + 4)
 #define COUNT_OF_CALLER 64
@@ -92,24 +91,7 @@ static void volume_free(struct sandbox_volume *volume)
 
 static int open_definitions(const struct sandbox_volume *volume, int make)
 {
-        char principal[32];
-        _cleanup_fd_ int fd = -EBADF;
-
-        snprintf(principal, sizeof(principal), "%lld", (long long)volume->principal);
-        fd = sandbox_store_open_below(volume->all->state_fd, principal, make);
-        return fd < 0 ? fd : sandbox_store_open_below(fd, VOLUMES, make);
-}
-
-static int write_text(int dir_fd, const char *name, const char *text)
-{
-        char new_name[FILE_NAME_SIZE + 8];
-        _cleanup_fd_ int fd = -EBADF;
-        int r;
-
-        snprintf(new_name, sizeof(new_name), "%s" NEW, name);
-        fd = openat(dir_fd, new_name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-        r = fd < 0 ? -errno : fd_write_full(fd, text, strlen(text));
-        return r == 0 && renameat(dir_fd, new_name, dir_fd, name) < 0 ? -errno : r;
+        return sandbox_store_open_named(volume->all, volume->principal, VOLUMES, make);
 }
 
 static int define(const struct sandbox_volume *volume, struct cloche_err *e)
@@ -129,7 +111,7 @@ static int define(const struct sandbox_volume *volume, struct cloche_err *e)
                                DEFINITION_BYTES_MAX);
         }
         if (r == 0)
-                r = write_text(dir_fd, name, text);
+                r = sandbox_store_write_text(dir_fd, name, text);
         free(text);
         return r < 0 ? err_os(e, CLOCHE_E_RESOURCE, -r, "write the definition of the volume %s", volume->name) : 0;
 }
@@ -146,7 +128,8 @@ static void undefine(const struct sandbox_volume *volume)
 
 /* -- the keeper ------------------------------------------------------------------------------------------------- */
 
-static int ask(struct sandbox_volume *volume, enum keeper_volume_action action, keeper_done done, struct cloche_err *e)
+static int request_keeper(struct sandbox_volume *volume, enum keeper_volume_action action, keeper_done done,
+                          struct cloche_err *e)
 {
         struct keeper_volume_spec spec = {.action = action,
                                           .size_bytes = action == KEEPER_VOLUME_MAKE ? volume->size_bytes : 0};
@@ -197,7 +180,7 @@ static void fail_removal(struct sandbox_volume *volume, const struct cloche_err 
 {
         struct sandbox_request *request = find_request(volume, handle_VOLUME_DELETE);
 
-        volume->is_asked = 0;
+        volume->is_requested = 0;
         if (!request)
                 return;
         set_state(volume, VOLUME_READY);
@@ -225,15 +208,15 @@ static void settle(struct sandbox_volume *volume)
 {
         struct cloche_err e = {0};
 
-        if (volume->users > 0 || volume->is_asked)
+        if (volume->users > 0 || volume->is_requested)
                 return;
         if (volume->is_open)
-                (void)ask(volume, KEEPER_VOLUME_CLOSE, NULL, NULL);
+                (void)request_keeper(volume, KEEPER_VOLUME_CLOSE, NULL, NULL);
         volume->is_open = 0;
         if (volume->state != VOLUME_REMOVING)
                 return;
-        volume->is_asked = 1;
-        if (ask(volume, KEEPER_VOLUME_REMOVE, on_removed, &e) < 0)
+        volume->is_requested = 1;
+        if (request_keeper(volume, KEEPER_VOLUME_REMOVE, on_removed, &e) < 0)
                 fail_removal(volume, &e);
 }
 
@@ -268,7 +251,7 @@ static void on_open(void *data, struct keeper_reply *reply)
         struct sandbox_request *request;
         struct sandbox *s;
 
-        volume->is_asked = 0;
+        volume->is_requested = 0;
         if (!reply->error)
                 volume->is_open = 1;
         while ((request = find_request(volume, handle_VOLUME_GET))) {
@@ -290,9 +273,9 @@ static void on_open(void *data, struct keeper_reply *reply)
 
 static int measure(struct sandbox_volume *volume, struct cloche_err *e)
 {
-        int r = volume->is_asked ? 0 : ask(volume, KEEPER_VOLUME_OPEN, on_open, e);
+        int r = volume->is_requested ? 0 : request_keeper(volume, KEEPER_VOLUME_OPEN, on_open, e);
 
-        volume->is_asked |= r == 0;
+        volume->is_requested |= r == 0;
         return r;
 }
 
@@ -399,7 +382,7 @@ int handle_VOLUME_CREATE(struct sandbox_request *request, struct cloche_err *e)
         volume->labels = labels ? json_incref(labels) : json_object();
         r = define(volume, e);
         if (r == 0)
-                r = ask(volume, KEEPER_VOLUME_MAKE, on_made, e);
+                r = request_keeper(volume, KEEPER_VOLUME_MAKE, on_made, e);
         if (r < 0) {
                 undefine(volume);
                 volume_free(volume);
@@ -487,10 +470,10 @@ int handle_VOLUME_DELETE(struct sandbox_request *request, struct cloche_err *e)
 /* A definition that cannot be read is left alone: with its id the operator finds the image. */
 static void load(struct sandboxes *all, int64_t principal, int dir_fd, const char *file)
 {
-        char text[DEFINITION_BYTES_MAX], name[VOLUME_NAME_MAX] = "";
         _cleanup_fd_ int fd = openat(dir_fd, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-        ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof(text));
-        json_t *object = size < 0 ? NULL : json_loadb(text, (size_t)size, JSON_REJECT_DUPLICATES, NULL),
+        char name[VOLUME_NAME_MAX] = "";
+        json_error_t why;
+        json_t *object = fd < 0 ? NULL : sandbox_store_read_json(fd, DEFINITION_BYTES_MAX, &why),
                *labels = json_object_get(object, "labels");
         const char *id = json_string_value(json_object_get(object, "id"));
         struct sandbox_volume *volume = NULL;
@@ -523,7 +506,7 @@ void sandbox_volumes_load(struct sandboxes *all, int64_t principal, int dir_fd)
 
                 if (ending && ending > entry->d_name && strcmp(ending, ENDING) == 0)
                         load(all, principal, fd, entry->d_name);
-                else if (ending && strcmp(ending, NEW) == 0) /* it was being written */
+                else if (ending && strcmp(ending, SANDBOX_STORE_NEW) == 0) /* it was being written */
                         unlinkat(fd, entry->d_name, 0);
         }
         closedir(dir);

@@ -21,8 +21,8 @@ struct sandbox_volume {
         enum volume_state state;
         uint64_t size_bytes, created_ms; /* real time */
         json_t *labels;
-        unsigned users;        /* sandboxes that start or run with it, and requests that measure it */
-        int is_open, is_asked; /* of the keeper; a request to open, measure or remove it is under way */
+        unsigned users;            /* sandboxes that start or run with it, and requests that measure it */
+        int is_open, is_requested; /* of the keeper; a request to open, measure or remove it is under way */
 };
 
 /* The volumes of a sandbox that starts or runs, in the order of its definition. */
