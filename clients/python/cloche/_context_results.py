@@ -37,6 +37,8 @@ class ContextInfo:
     """The prefix it was made from."""
     interpreter: str | None
     """Name and version: "IPython 8.5.0 on Python 3.11.2" has magics, "Python 3.11.2" has none."""
+    mounts: bool | None = None
+    """In a sandbox with mounts: its code sees them, which that of a fork does not. None: it has none."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -44,7 +46,7 @@ class ContextInfo:
         return cls(_get(raw, "context", str, ""), _get(raw, "language", str, ""), _path(raw, "cwd"), _texts(raw, "env"), _get(raw, "state", str, "idle"),
                    _get(raw, "executionCount", int, 0), bool(raw.get("forkable")), _get(raw, "timeoutMs", int, 0), _get(raw, "createdAt", str, ""),
                    _get(raw, "lastUsedAt", str, ""), _get(raw, "pid", int, None), raw.get("forkedFrom"), _get(raw, "checkpoints", int, 0),
-                   raw.get("endedWhy"), raw.get("prefix"), raw.get("interpreter"), raw)
+                   raw.get("endedWhy"), raw.get("prefix"), raw.get("interpreter"), _get(raw, "mounts", bool, None), raw)
 
 
 @dataclass(frozen=True)

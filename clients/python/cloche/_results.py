@@ -261,11 +261,13 @@ class SyncReport:
     aborted: str | None = None
     """The reason of an abort, if before_sync requested it."""
     error: str | None = None
+    lost: list[str] = field(default_factory=list)
+    """The mounts of a sandbox whose server had ended: their changes are gone."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @classmethod
     def read(cls, raw: Raw) -> SyncReport:
-        lists = {name: _get(raw, name, list, []) for name in ("synced", "failed", "skipped", "conflicts", "kept")}
+        lists = {name: _get(raw, name, list, []) for name in ("synced", "failed", "skipped", "conflicts", "kept", "lost")}
         return cls(**lists, aborted=_why(raw.get("aborted")), error=_why(raw.get("error")), raw=raw)
 
 

@@ -195,11 +195,17 @@ class SandboxInfo:
     """The name by which the image was found then; it may be another image's now."""
     packages: Mapping[str, Any] = field(default_factory=dict)
     """The packages that it began with: pip, npm, gem."""
+    idle_action: str = "stop"
+    """Its fate after idle_ms without use: stop or pause."""
     ends_at: str | None = None
     """The end of its lifetime. None: no end."""
+    end_action: str = "stop"
+    """Its fate at that end: stop, pause or delete."""
     resumed: str | None = None
     """How resume found it: "memory" (its processes go on), "files" (it was stopped) or "running" (it was not paused)."""
     volumes: tuple[VolumeMount, ...] = ()
+    writable_root: bool = False
+    """True: the directories of its image can be changed."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -210,8 +216,9 @@ class SandboxInfo:
                    raw.get("savedAt"), _get(raw, "limits", dict, {}), _texts(raw, "env"), network, _get(raw, "idleMs", int, 0),
                    _texts(raw, "labels"), _get(raw, "sessions", int, 0), _get(raw, "processes", int, 0), _get(raw, "usage", dict, {}), _get(raw, "lost", dict, None),
                    _get(raw, "image", str, None), tuple(SandboxMount.read(row) for row in _get(raw, "mounts", list, [])),
-                   _get(raw, "imageName", str, None), _get(raw, "packages", dict, {}), raw.get("endsAt"), raw.get("resumed"),
-                   tuple(VolumeMount.read(row) for row in _get(raw, "volumes", list, [])), raw)
+                   _get(raw, "imageName", str, None), _get(raw, "packages", dict, {}), _get(raw, "idleAction", str, "stop"),
+                   raw.get("endsAt"), _get(raw, "endAction", str, "stop"), raw.get("resumed"),
+                   tuple(VolumeMount.read(row) for row in _get(raw, "volumes", list, [])), bool(raw.get("writableRoot")), raw)
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,7 @@ class Asked(ContextCase):
             made, (method, params, _) = self.asked({**CONTEXT, "created": True, "prefix": name}, lambda box: box.context(prefix=given))
             self.assertEqual((method, params, made.name), ("context.create", {"sandbox": "box", "prefix": name}, "c1"))
         self.assertEqual(cloche.ContextInfo.read({**CONTEXT, "prefix": "rows"}).prefix, "rows")
+        self.assertEqual([cloche.ContextInfo.read({**CONTEXT, **more}).mounts for more in ({}, {"mounts": False})], [None, False])
 
     def test_default_contexts(self):
         done, (method, params, _) = self.asked(DONE, lambda box: box.run_code("1", language="bash"))

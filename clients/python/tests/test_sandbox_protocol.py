@@ -80,6 +80,11 @@ class Asked(PeerCase):
             "sandbox": "a", "limits": {"pids": 9}, "env": {"A": "1"}, "network": {"allow": ["x.org:443"], "deny": []}, "idleMs": 0, "labels": {"k": "v"}, "image": "sha256:1", "writableRoot": True, "imageSettings": {"env": {"A": "1"}},
             "packages": {"pip": ["a==1"]}})
 
+    def test_members_of_answers(self):
+        info = cloche.SandboxInfo.read({"sandbox": "a", "idleAction": "pause", "endAction": "delete", "writableRoot": True})
+        self.assertEqual((info.idle_action, info.end_action, info.writable_root, info.volumes), ("pause", "delete", True, ()))
+        self.assertEqual([cloche.SyncReport.read(raw).lost for raw in ({}, {"lost": ["/m"]})], [[], ["/m"]])
+
     def test_exec(self):
         done, (method, params, data) = self.asked(
             ENDED, lambda box: box.exec("cat", cwd=pathlib.PurePosixPath("/tmp"), env={"A": "1", "B": None}, stdin=b"\xff", timeout_ms=5, fork=True), b"\xff\xfe")
