@@ -125,11 +125,11 @@ describe('the façade on a connection', () => {
       else if (message.method === 'sandbox.update') link.result(message.id, { sandbox: 's' })
       if (message.method === 'exec') link.result(message.id, ended)
     }, async (client, link) => {
-      const sandbox = getSandbox(client, 'S', { normalizeId: true, sleepAfter: '2m', labels: { a: 'b' }, network: { allow: ['x.org'] }, image: 'sha256-0', imageSettings: { env: { A: '1' } }, packages: { pip: ['a==1'] } })
+      const sandbox = getSandbox(client, 'S', { normalizeId: true, sleepAfter: '2m', labels: { a: 'b' }, network: { allow: ['x.org'] }, image: 'sha256-0', imageSettings: { env: { A: '1' } }, packages: { pip: ['a==1'] }, volumes: [{ name: 'v', path: '/v' }] })
       await Promise.all([sandbox.exec('a'), sandbox.exec('b')])
       await sandbox.exec('c')
       const wanted = { sandbox: 's', idleMs: 120_000, labels: { a: 'b' }, network: { allow: ['x.org'] } }
-      assert.deepEqual(askedFor(link, 'sandbox.create').map(({ params }) => params), Array(asked.creates).fill({ ...wanted, image: 'sha256-0', imageSettings: { env: { A: '1' } }, packages: { pip: ['a==1'] } }))
+      assert.deepEqual(askedFor(link, 'sandbox.create').map(({ params }) => params), Array(asked.creates).fill({ ...wanted, image: 'sha256-0', imageSettings: { env: { A: '1' } }, packages: { pip: ['a==1'] }, volumes: [{ name: 'v', path: '/v' }] }))
       assert.deepEqual(askedFor(link, 'sandbox.update').map(({ params }) => params), Array(asked.updates).fill(wanted))
       assert.equal(askedFor(link, 'exec').length, 3)
     }))

@@ -43,7 +43,9 @@ export class Box {
   private async make (client: Cloche): Promise<void> {
     if (Object.keys(this.wanted).length === 0) return
     const handle = client.sandbox(this.name)
-    const { image: _image, imageSettings: _settings, writableRoot: _writableRoot, mount: _mount, packages: _packages, ...changeable } = this.wanted
+    const {
+      image: _image, imageSettings: _settings, writableRoot: _writableRoot, mount: _mount, volumes: _volumes, packages: _packages, ...changeable
+    } = this.wanted
     const hasChanges = Object.keys(changeable).length > 0
     try {
       await (hasChanges ? handle.update(changeable) : handle.get()) // unlike create, they leave a stopped sandbox stopped

@@ -2,7 +2,7 @@
 import type { ClientOptions } from '../internal/shared.js'
 import type { Cloche, Prefix } from '../client.js'
 import type { ImageSettings } from '../images.js'
-import type { SandboxDenial } from '../generated/answers.js'
+import type { SandboxDenial, SandboxVolume } from '../generated/answers.js'
 import type { Limits } from '../generated/limits.js'
 import type { ContextState, FileType, NetworkPolicy } from './answers.js'
 import type { MountOptions } from '../run.js'
@@ -78,6 +78,8 @@ export interface SandboxOptions {
   writableRoot?: boolean
   /** Directories and files of the host under rules; the guest's writes stay in the sandbox until it stops. An existing sandbox keeps its own. */
   mount?: Omit<MountOptions, 'sync'>
+  /** Volumes of this caller in it (`client.volumes` makes them). An existing sandbox keeps its own. */
+  volumes?: readonly SandboxVolume[]
   /** Packages that it begins with, installed once and then shared: `{ pip: ['requests'] }`, `npm`, `gem`. */
   packages?: Partial<Record<'pip' | 'npm' | 'gem', readonly string[]>>
   /** Accepted without effect: there is one transport, and no container to wait for. */
