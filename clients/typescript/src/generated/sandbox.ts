@@ -13,7 +13,7 @@ export interface SandboxCreateParams {
   imageName?: string | undefined
   /** Environment and working directory that the image states: {env, workingDirectory}; each applies where the caller states nothing else. */
   imageSettings?: Record<string, unknown> | undefined
-  /** true: the directories of its image can be changed, by a copy in its quota, and belong to its user; it stays. Needs image, and root's daemon; not with mount or packages, and it has no contexts. */
+  /** true: the directories of its image can be changed, by a copy in its quota, and belong to its user; it stays. Needs image, and root's daemon; not with mount, volumes or packages, and it has no contexts. */
   writableRoot?: boolean | undefined
   /** Directories and files of the host under rules: an object as that of a run, without sync. It stays. Writes of the guest stay in the sandbox until it stops. */
   mount?: Record<string, unknown> | undefined
