@@ -118,8 +118,8 @@ static void print_lost(const json_t *stopped)
                         json_string_value(lost));
 }
 
-/* Try all names. key: the parameter that has one. print: of each answer; NULL: none. */
-static int each(struct cli_request *request, const char *method, const char *key, int must_exist,
+/* Try all names. print: of each answer; NULL: none. */
+static int each(struct cli_request *request, const char *method, int must_exist,
                 void (*print)(const char *name, const json_t *answer))
 {
         struct daemon_client client;
@@ -134,7 +134,7 @@ static int each(struct cli_request *request, const char *method, const char *key
 
                 if (bad == 0)
                         bad = sandbox_request(&client, method,
-                                              json_pack("{s:s, s:o*, s:o*}", key, name, "sync", sync_of(request),
+                                              json_pack("{s:s, s:o*, s:o*}", "sandbox", name, "sync", sync_of(request),
                                                         "save", request->sandbox.is_unsaved ? json_false() : NULL),
                                               &answer);
                 if (bad == 0 && print)
@@ -152,17 +152,17 @@ static int stop(struct cli_request *request)
         if (!request->sandbox.is_sync && (request->on_error || request->conflict || request->links))
                 return cli_bad("--on-error, --conflict and --links say how changes are written to the host, which "
                                "needs --sync");
-        return each(request, "sandbox.stop", "sandbox", 0, NULL);
+        return each(request, "sandbox.stop", 0, NULL);
 }
 
 static int save(struct cli_request *request)
 {
-        return each(request, "sandbox.save", "sandbox", 0, NULL);
+        return each(request, "sandbox.save", 0, NULL);
 }
 
 static int pause_each(struct cli_request *request)
 {
-        return each(request, "sandbox.pause", "sandbox", 0, NULL);
+        return each(request, "sandbox.pause", 0, NULL);
 }
 
 static void print_resumed(const char *name, const json_t *answer)
@@ -172,12 +172,12 @@ static void print_resumed(const char *name, const json_t *answer)
 
 static int resume(struct cli_request *request)
 {
-        return each(request, "sandbox.resume", "sandbox", 0, print_resumed);
+        return each(request, "sandbox.resume", 0, print_resumed);
 }
 
 static int drop(struct cli_request *request)
 {
-        return each(request, "sandbox.delete", "sandbox", !request->force, NULL);
+        return each(request, "sandbox.delete", !request->force, NULL);
 }
 
 /* -- kept packages --------------------------------------------------------------------------------------------- */
@@ -214,7 +214,7 @@ static int list_packages(struct cli_request *request)
 
 static int drop_packages(struct cli_request *request)
 {
-        return each(request, "packages.delete", "layer", 0, NULL);
+        return sandbox_request_each(request, "packages.delete", "layer");
 }
 
 const struct cli_handler command_sandbox_create = {.run = create, .positional_max = 1};

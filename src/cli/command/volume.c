@@ -7,11 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static json_t *name_params(const char *name)
-{
-        return json_pack("{s:s}", "volume", name);
-}
-
 static int create(struct cli_request *request)
 {
         json_t *made = NULL;
@@ -60,7 +55,8 @@ static int list(struct cli_request *request)
 static int inspect(struct cli_request *request)
 {
         json_t *volume = NULL;
-        int code = sandbox_request_once(request, "volume.get", name_params(request->positional[0]), &volume);
+        int code = sandbox_request_once(request, "volume.get", json_pack("{s:s}", "volume", request->positional[0]),
+                                        &volume);
 
         if (code == 0)
                 print_object(volume, request->json);
@@ -68,21 +64,9 @@ static int inspect(struct cli_request *request)
         return code;
 }
 
-/* Try all names. */
 static int drop(struct cli_request *request)
 {
-        struct daemon_client client;
-        int code = sandbox_open(request, &client);
-
-        if (code)
-                return code;
-        for (int i = 0; i < request->positional_count; i++) {
-                int bad = sandbox_request(&client, "volume.delete", name_params(request->positional[i]), NULL);
-
-                code = bad ? bad : code;
-        }
-        daemon_close(&client);
-        return code;
+        return sandbox_request_each(request, "volume.delete", "volume");
 }
 
 const struct cli_handler command_volume_create = {

@@ -197,6 +197,23 @@ int sandbox_request_once(const struct cli_request *request, const char *method, 
         return code;
 }
 
+int sandbox_request_each(const struct cli_request *request, const char *method, const char *parameter)
+{
+        struct daemon_client client;
+        int code = sandbox_open(request, &client);
+
+        if (code)
+                return code;
+        for (int i = 0; i < request->positional_count; i++) {
+                json_t *params = json_pack("{s:s}", parameter, request->positional[i]);
+                int bad = sandbox_request(&client, method, params, NULL);
+
+                code = bad ? bad : code;
+        }
+        daemon_close(&client);
+        return code;
+}
+
 /* -- parameters ----------------------------------------------------------------------------------------------- */
 
 json_t *sandbox_params(const struct cli_request *request)

@@ -41,6 +41,9 @@ int sandbox_session(struct daemon_client *c, const struct cli_request *request);
 void sandbox_print_lost(struct daemon_client *c, const struct cli_request *request, const char *sandbox);
 /* Open, send one request, close. */
 int sandbox_request_once(const struct cli_request *request, const char *method, json_t *params, json_t **ret);
+/* Send one request for each word of the command line, which is its parameter of this name; all are tried. Returns the
+ * last exit code that is not 0. */
+int sandbox_request_each(const struct cli_request *request, const char *method, const char *parameter);
 
 /* Print an error on standard error with terminal controls escaped: it may quote a guest. */
 int sandbox_fail(const struct cloche_err *e);
