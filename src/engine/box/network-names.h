@@ -19,9 +19,9 @@ const char *network_names_preset(json_t *names, const char *host, unsigned port)
 const char *network_names_service(const json_t *names, const char *host, unsigned port,
                                   char ret[NETWORK_SERVICE_MAX + 1]);
 
-/* Add NAME=PORT to the services. 0 or -1: it is neither, or the name has a port already, or no memory. */
 #define NETWORK_SERVICE_EXPECTED \
         "NAME=PORT, with a name of a to z, 0 to 9 and - that begins with a letter, and a port from 1 to 65535"
+/* Add NAME=PORT to the services. 0 or -1: it is not of that form, or the name has a port already, or no memory. */
 int network_names_add_service(json_t *services, const char *text);
 
 /* Return HOST or HOST:PORT of a URL of HTTP, without a user, in the text; NULL: it has none. */
