@@ -188,12 +188,17 @@ int box_freeze(struct keeper_state *keeper, uint32_t box, struct cloche_err *e)
 {
         int r = box_shared_check_groups(keeper, box, e);
 
-        if (r == 0 && !keeper->boxes[box].is_frozen)
-                r = set_programs_aside(keeper, box, 1, e);
         if (r < 0)
                 return r;
+        if (!keeper->boxes[box].is_frozen) {
+                keeper->boxes[box].is_frozen = 1; /* a thaw puts back those that were moved before a failure */
+                r = set_programs_aside(keeper, box, 1, e);
+                if (r < 0)
+                        return r;
+        }
         r = cgroup_freeze(&keeper->cgroups, box, e);
-        keeper->boxes[box].is_frozen = r != -CLOCHE_E_GUARD_MISSING;
+        if (r == -CLOCHE_E_GUARD_MISSING) /* then nothing was moved */
+                keeper->boxes[box].is_frozen = 0;
         return r;
 }
 
