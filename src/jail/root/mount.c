@@ -79,7 +79,11 @@ int mount_make(const char *type, const char *const *options, uint64_t attributes
 
 int mount_map_users(int tree_fd, int user_fd)
 {
-        struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)user_fd};
+        /* Where the host's mounts are shared, as systemd makes them, a copy is of their peer group: without the
+         * second, mounts of a box would appear on the host. */
+        struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP,
+                                  .propagation = MS_PRIVATE_FLAG,
+                                  .userns_fd = (uint64_t)user_fd};
 
         return syscall(SYS_mount_setattr, tree_fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0 ? -errno : 0;
 }
