@@ -175,17 +175,18 @@ static json_t *usage_json(const struct keeper_volume_usage *usage)
                          (json_int_t)usage->used_entries);
 }
 
-/* It stays. Without a request it was left by a killed daemon, and the next one tries again. */
+/* It stays. One that a killed daemon left unfinished is removed by the next daemon. */
 static void fail_removal(struct sandbox_volume *volume, const struct cloche_err *e)
 {
         struct sandbox_request *request = find_request(volume, handle_VOLUME_DELETE);
 
         volume->is_requested = 0;
-        if (!request)
-                return;
-        set_state(volume, VOLUME_READY);
-        (void)define(volume, NULL); /* if this fails, the next daemon removes it */
-        sandbox_request_fail(request, e, NULL);
+        if (volume->was_ready) {
+                set_state(volume, VOLUME_READY);
+                (void)define(volume, NULL); /* if this fails, the next daemon removes it */
+        }
+        if (request)
+                sandbox_request_fail(request, e, NULL);
 }
 
 static void on_removed(void *data, struct keeper_reply *reply)
@@ -455,6 +456,7 @@ int handle_VOLUME_DELETE(struct sandbox_request *request, struct cloche_err *e)
         if (r < 0)
                 return r;
         set_state(volume, VOLUME_REMOVING);
+        volume->was_ready = 1;
         r = define(volume, e);
         if (r < 0) {
                 set_state(volume, VOLUME_READY);

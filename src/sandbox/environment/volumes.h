@@ -14,6 +14,7 @@ enum volume_state {
 };
 
 struct sandbox_volume {
+        int was_ready; /* it is being removed, and was whole before */
         TAILQ_ENTRY(sandbox_volume) link;
         struct sandboxes *all;
         char name[VOLUME_NAME_MAX], id[KEEPER_VOLUME_ID_SIZE];
