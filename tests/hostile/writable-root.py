@@ -2,6 +2,7 @@
 nothing else: neither the image, nor what overlayfs believes, nor another box. The driver plays the engine."""
 import os
 import shutil
+import subprocess
 
 from cloche import ORDINARY_USER, equal, need_ordinary_user, need_root
 from image_trees import make_image
@@ -152,6 +153,22 @@ def test_the_layer_is_in_the_quota():
     trees = make_store()
     with Keeper(trees=trees) as keeper:
         equal(run(sandbox(keeper), FILL), {"bytes": "ENOSPC", "elsewhere": "ENOSPC", "room": "done", "inodes": "ENOSPC", "made": "True"})
+
+
+def test_where_the_mounts_of_the_host_are_shared():
+    """As systemd makes them. A box's mounts on its copy of the tree reach nobody."""
+    need_root()
+    subprocess.run(["mount", "--bind", ".", "."], check=True)
+    try:
+        subprocess.run(["mount", "--make-shared", "."], check=True)
+        os.chdir(os.getcwd())  # into the mount
+        trees = make_store()
+        with Keeper(trees=trees) as keeper:
+            equal(run(sandbox(keeper), "act('append', lambda: put('/opt/lib/a', '+'))"), {"append": "done"})
+            with open("/proc/self/mountinfo") as file:
+                equal([line for line in file if TREE in line], [])
+    finally:
+        subprocess.run(["umount", "--lazy", "."], check=True)
 
 
 def test_an_ordinary_users_keeper_refuses():
