@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 
-from cloche import ORDINARY_USER, equal, need_ordinary_user, need_root
+from cloche import ORDINARY_USER, equal, need_ordinary_user, need_writable_roots
 from image_trees import make_image
 from keeper_boxes import Keeper, refusal
 
@@ -79,7 +79,7 @@ act('link', lambda: os.link('/opt/lib/a', '/opt/lib/c'))
 
 
 def test_the_guest_changes_its_own_view():
-    need_root()
+    need_writable_roots()
     trees = make_store()
     before = facts(trees)
     with Keeper(trees=trees) as keeper:
@@ -124,7 +124,7 @@ act('mounts', lambda: str(any(word in line for line in open('/proc/self/mountinf
 
 
 def test_the_guest_forges_nothing():
-    need_root()
+    need_writable_roots()
     trees = make_store()
     before = facts(trees)
     with Keeper(trees=trees) as keeper:
@@ -149,7 +149,7 @@ act('inodes', lambda: many('/var/many')); print('made', len(os.listdir('/var/man
 
 
 def test_the_layer_is_in_the_quota():
-    need_root()
+    need_writable_roots()
     trees = make_store()
     with Keeper(trees=trees) as keeper:
         equal(run(sandbox(keeper), FILL), {"bytes": "ENOSPC", "elsewhere": "ENOSPC", "room": "done", "inodes": "ENOSPC", "made": "True"})
@@ -157,7 +157,7 @@ def test_the_layer_is_in_the_quota():
 
 def test_where_the_mounts_of_the_host_are_shared():
     """As systemd makes them. A box's mounts on its copy of the tree reach nobody."""
-    need_root()
+    need_writable_roots()
     subprocess.run(["mount", "--bind", ".", "."], check=True)
     try:
         subprocess.run(["mount", "--make-shared", "."], check=True)
@@ -184,7 +184,7 @@ def test_an_ordinary_users_keeper_refuses():
 
 
 def test_requests_that_are_refused():
-    need_root()
+    need_writable_roots()
     trees = make_store()
     with Keeper(trees=trees) as keeper:
         for spec in ({"image": TREE}, {"sandbox": True}, {"sandbox": True, "image": TREE, "mount": "/data"}):
@@ -241,7 +241,7 @@ def restored(box, data):
 
 
 def test_changes_are_saved_and_come_back():
-    need_root()
+    need_writable_roots()
     trees = with_saver(make_store())
     with Keeper(trees=trees) as keeper:
         one, other = sandbox(keeper), sandbox(keeper)
@@ -277,7 +277,7 @@ def archive(*members):
 
 def test_forged_changes():
     """They do what the guest could do itself, or nothing."""
-    need_root()
+    need_writable_roots()
     from tarfile import CHRTYPE, DIRTYPE, LNKTYPE, REGTYPE
     trees = with_saver(make_store())
     before = facts(trees)
@@ -306,7 +306,7 @@ act('mountpoint', lambda: os.rmdir(raw))
 
 
 def test_the_layers_are_shown_read_only():
-    need_root()
+    need_writable_roots()
     with Keeper(trees=make_store()) as keeper:
         equal(run(sandbox(keeper), RAW), {"read": "image+", "whiteout": "True", "attribute": "EROFS", "mknod": "EROFS", "write": "EROFS", "unlink": "EROFS", "chmod": "EROFS",
                                           "link": "EXDEV", "rename": "EXDEV", "mountpoint": "EROFS"})

@@ -364,6 +364,17 @@ def need_ordinary_user():
         skip("the build directory is closed to other users")
 
 
+def has_writable_roots():
+    """User attributes of tmpfs, which they need, came with Linux 6.6."""
+    return tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) >= (6, 6)
+
+
+def need_writable_roots():
+    need_root()
+    if not has_writable_roots():
+        skip("writable roots need Linux 6.6")
+
+
 def skip(reason):
     print(reason, flush=True)
     sys.exit(77)
