@@ -12,6 +12,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 from clocks import Clock
 from cloche import need_ordinary_user
+from life import below, groups, keeper_of
 from rpc import DAEMON, HANG, Daemon, Failed, Frames
 from sandbox_client import wait_for
 
@@ -228,6 +229,19 @@ def test_a_guest_that_is_killed_while_it_is_frozen():
         os.kill(pid_on_host(b"sleep\x007654"), signal.SIGKILL)
         frames.call("sandbox.resume", sandbox="a")
         assert frames.call("process.wait", sandbox="a", process="p")["process"]["exitCode"] == 137
+
+
+def test_a_killed_keeper_leaves_no_frozen_process():
+    """A frozen task of version 1 takes no signal, also not that of its keeper's end."""
+    with Daemon() as daemon, daemon.frames() as frames:
+        frames.call("process.start", sandbox="a", command="exec sleep 7655")
+        wait_for(lambda: any(b"sleep\x007655" in read(path) for path in glob.glob("/proc/[0-9]*/cmdline")))
+        pid, keeper = pid_on_host(b"sleep\x007655"), keeper_of(below(daemon.process.pid))
+        frames.call("sandbox.pause", sandbox="a", save=False)
+        assert is_frozen(pid)
+        os.kill(keeper, signal.SIGKILL)
+        wait_for(lambda: not groups(keeper))
+        assert not read(f"/proc/{pid}/cmdline") and daemon.stop() == 0
 
 
 def test_without_use_it_is_paused():

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/peer.h"
+#include "jail/cgroup/cgroup.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -327,6 +328,7 @@ static int wait_for_children(struct supervisor *s, int kills)
                         return 0;
                 if (kills)
                         kill_children();
+                cgroup_thaw_left(); /* those of a keeper that was killed are our children now */
                 turn(s, TURN_MS);
         }
         return 1;

@@ -69,6 +69,8 @@ void cgroup_host_open(struct cgroup_host *host, cgroup_request_scope request_sco
 void cgroup_host_find(struct cgroup_host *host, struct cgroup_unified *ret_unified, const char *mountinfo,
                       const char *own_groups);
 void cgroup_host_close(struct cgroup_host *host);
+/* Let processes die that were frozen when their keeper was killed. */
+void cgroup_thaw_left(void);
 
 /* The groups of a box, named by its id. cgroup_make fails if a group of that id exists: it may hold
  * processes of another box. */

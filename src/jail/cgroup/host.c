@@ -169,6 +169,8 @@ static void remove_tree(const char *base)
         for (struct dirent *entry; dir && (entry = readdir(dir));) {
                 if (strncmp(entry->d_name, "box", 3) != 0)
                         continue;
+                snprintf(path, sizeof(path), "%s/%s/freezer.state", base, entry->d_name);
+                (void)cgroup_write_text(path, "THAWED"); /* only version 1 has it */
                 snprintf(path, sizeof(path), "%s/%s", base, entry->d_name);
                 rmdir(path);
         }
@@ -177,7 +179,9 @@ static void remove_tree(const char *base)
         rmdir(base);
 }
 
-/* Remove "cloche-PID" of a dead process: its boxes died with it, so the groups are empty. */
+/* Remove "cloche-PID" of a dead process: its boxes died with it, so the groups are empty. But a frozen task of version
+ * 1 takes no signal: those of a keeper that was killed while a sandbox was paused die now, and a later call removes
+ * their groups. */
 static void sweep(const char *parent)
 {
         char path[CGROUP_PATH_MAX + 300];
@@ -335,6 +339,16 @@ void cgroup_host_open(struct cgroup_host *host, cgroup_request_scope request_sco
                         make_place_1(&host->places[c]);
         if (uses_version(host, 2))
                 make_places_2(host, &unified, request_scope, data);
+}
+
+void cgroup_thaw_left(void)
+{
+        struct cgroup_host host;
+        struct cgroup_unified unified;
+
+        find_own(&host, &unified);
+        if (host.places[CGROUP_FREEZER].version == 1)
+                sweep(host.places[CGROUP_FREEZER].base);
 }
 
 void cgroup_host_close(struct cgroup_host *host)
