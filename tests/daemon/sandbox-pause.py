@@ -244,6 +244,17 @@ def test_a_killed_keeper_leaves_no_frozen_process():
         assert not read(f"/proc/{pid}/cmdline") and daemon.stop() == 0
 
 
+def test_an_isolated_session_that_starts_meanwhile():
+    with Daemon() as daemon, daemon.frames() as frames:
+        frames.call("exec", sandbox="a", command="true")
+        for name in ("s", "t", "u"):
+            frames.ask("session.create", sandbox="a", session=name, isolation=True)
+            command, pause = frames.ask("exec", sandbox="a", session=name, command="echo x"), frames.ask("sandbox.pause", sandbox="a", save=False)
+            assert frames.wait(pause)["state"] == "paused"
+            frames.call("sandbox.resume", sandbox="a")
+            assert frames.wait(command)["stdout"] == "x\n"
+
+
 def test_without_use_it_is_paused():
     with Clock() as clock, Daemon(env=clock.env) as daemon, daemon.frames() as frames:
         made = frames.call("sandbox.create", sandbox="a", idleMs=60000, idleAction="pause")

@@ -16,6 +16,7 @@
 #include "sandbox/context/prewarm.h"
 #include "sandbox/core/store.h"
 #include "sandbox/network/port.h"
+#include "sandbox/session/session.h"
 
 #include <string.h>
 
@@ -40,9 +41,12 @@ void sandbox_answer_pauses(struct sandbox *s, const struct cloche_err *e)
 
 static void hold(struct sandbox *s, int is_held)
 {
+        struct session *session;
         struct context *c;
 
         control_hold(&s->control, is_held);
+        TAILQ_FOREACH (session, &s->sessions, link)
+                control_hold(&session->own_control, is_held);
         TAILQ_FOREACH (c, &s->contexts, link)
                 control_hold(&c->control, is_held);
         if (is_held)
@@ -70,6 +74,7 @@ static void on_thawed(void *data, struct keeper_reply *reply)
         sandbox_touch(s);
         sandbox_set_state(s, SANDBOX_RUNNING);
         sandbox_schedule_turn(s); /* tasks of contexts, and a stop, may wait */
+        sessions_take_up(s);
         sandbox_port_watch_need(s);
         if (why.code)
                 sandbox_answer_pauses(s, &why);
@@ -147,6 +152,8 @@ static void try_to_freeze(struct sandbox *s)
                 return;
         if (!contexts_are_settled(s))
                 retry(s, "a context is being started or forked");
+        else if (!sessions_are_settled(s))
+                retry(s, "a session is being started");
         else if (s->store_job)
                 retry(s, "its files are being saved");
         else if (s->all->boxes->freeze(s->all, s->box, 1, on_frozen, s, &e) < 0)

@@ -189,6 +189,26 @@ void sessions_remember(struct sandbox *s)
         }
 }
 
+int sessions_are_settled(const struct sandbox *s)
+{
+        const struct session *session;
+
+        TAILQ_FOREACH (session, &s->sessions, link)
+                if (session->is_isolated && !session->has_box && session->state == SHELL_STARTING)
+                        return 0;
+        return 1;
+}
+
+void sessions_take_up(struct sandbox *s)
+{
+        struct session *session, *next;
+
+        for (session = TAILQ_FIRST(&s->sessions); session; session = next) {
+                next = TAILQ_NEXT(session, link);
+                shell_take_up(session);
+        }
+}
+
 void sessions_on_box_closed(struct sandbox *s)
 {
         struct session *session, *next;

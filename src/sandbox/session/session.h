@@ -90,6 +90,10 @@ void sessions_exited(struct sandbox *s, const struct init_answer *exit);
 /* Record the directories and exported variables of the shells, with which their sessions will start
  * again. */
 void sessions_remember(struct sandbox *s);
+/* False while a box of one is being made. */
+int sessions_are_settled(const struct sandbox *s);
+/* The sandbox runs again: begin commands that waited. */
+void sessions_take_up(struct sandbox *s);
 /* The sandbox has ended: drop the shells, keep the definitions. */
 void sessions_on_box_closed(struct sandbox *s);
 

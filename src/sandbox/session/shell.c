@@ -364,7 +364,7 @@ static void on_box(void *data, struct keeper_reply *reply)
         if (r == 0) {
                 fd_close(&made.pidfd);
                 fd_close(&made.fork_fd);
-                if (session->is_closing || session->sandbox->state != SANDBOX_RUNNING) {
+                if (session->is_closing || !sandbox_is_live(session->sandbox)) {
                         fd_close(&made.control_fd);
                         sandbox_drop_box(session->sandbox->all, made.id);
                         session_unuse(session);
@@ -376,6 +376,7 @@ static void on_box(void *data, struct keeper_reply *reply)
                 session->own_control.on_end = on_isolated_end;
                 session->own_control.data = session;
                 r = control_open(&session->own_control, made.control_fd, &session->sandbox->all->engine->loop, &e);
+                control_hold(&session->own_control, session->sandbox->are_timers_held);
         }
         if (r < 0)
                 shell_refuse_all(session, reply->error ? reply->error : &e);
