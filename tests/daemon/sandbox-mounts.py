@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from cloche import cli, equal, need_root
 from http_client import Http
 from life import below
-from rpc import Daemon
+from rpc import Daemon, Failed
 from sandbox_client import read_raw, wait_for
 
 WRITES = {"default": {"create": True, "modify": True, "delete": True}}
@@ -185,6 +185,13 @@ def test_a_stop_whose_sync_fails_keeps_the_sandbox():
         host.write("a/f", "of the host, meanwhile")
         refused = frames.refused("sandbox.stop", sandbox="s", sync={})
         assert refused.name == "invalid_state" and "goes on running" in refused.message and "/a/f" in refused.message, refused
+        # A pause that this stop overtakes has its outcome.
+        pause, stop = frames.ask("sandbox.pause", sandbox="s"), frames.ask("sandbox.stop", sandbox="s", sync={})
+        for number in (stop, pause):
+            try:
+                raise AssertionError(frames.wait(number))
+            except Failed as error:
+                assert "goes on running" in error.message, error.message
         equal((host.read("a/f"), os.path.exists(host.at("a/new"))), ("of the host, meanwhile", False))
         equal(shell(frames, "cat /a/f /a/new"), "mine\nnew\n", "nothing is lost")
         equal(frames.call("sandbox.stop", sandbox="s", sync={"conflict": "overwrite"})["sync"]["failed"], [])
