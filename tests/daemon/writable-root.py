@@ -47,6 +47,25 @@ def test_changes_stay_with_the_sandbox():
         equal(frames.call("sandbox.get", sandbox="s")["writableRoot"], True)
 
 
+def test_directories_that_keep_their_owner_out():
+    """Images of Fedora have /usr/bin with the mode 555. The image's mode must not hinder a restore."""
+    need_root()
+    store, digest = make_image_store()
+    tree = f"{store}/trees/{digest}"
+    for path, mode in (("opt/read", 0o555), ("opt/closed", 0), ("srv", 0)):
+        os.makedirs(f"{tree}/{path}")
+        os.chmod(f"{tree}/{path}", mode)
+    os.makedirs(f"{tree}/opt/gone/in/inner")
+    os.chmod(f"{tree}/opt/gone/in", 0o555)
+    change = "import os, shutil\nos.chmod('/opt/gone/in', 0o755); shutil.rmtree('/opt/gone')\nfor p in ('/opt/read', '/opt/closed'):\n    mode = os.stat(p).st_mode & 0o777\n    os.chmod(p, 0o755); open(p + '/f', 'w').write(p); os.chmod(p, mode)\nos.chmod('/opt/read', 0o755)"
+    look = "import os\nprint(os.path.exists('/opt/gone'))\nfor p in ('/opt/read', '/opt/closed', '/srv'): print(oct(os.stat(p).st_mode & 0o777))\nos.chmod('/opt/closed', 0o755); print(open('/opt/read/f').read(), open('/opt/closed/f').read())"
+    with Daemon("--images", store) as daemon, daemon.frames() as frames:
+        frames.call("sandbox.create", sandbox="s", image=digest, writableRoot=True)
+        equal(frames.call("exec", sandbox="s", command=f'python3 -c "{change}"')["stderr"], "")
+        frames.call("sandbox.stop", sandbox="s")
+        equal(frames.call("exec", sandbox="s", command=f'python3 -c "{look}"')["stdout"], "False\n0o755\n0o0\n0o0\n/opt/read /opt/closed\n")
+
+
 def test_refusals():
     need_root()
     store, digest = make_image_store()

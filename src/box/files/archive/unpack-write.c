@@ -287,6 +287,10 @@ static int write_directory(struct unpack *u, const struct member *m, const char 
                         return 0;
                 if (fstatat(u->dir_fd, name, &status, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(status.st_mode))
                         return files_os(e, ENOTDIR, "make the directory %s", m->path);
+                /* The image's mode may keep its owner out. The member's is set in the end. */
+                if (m->is_change && (status.st_mode & S_IRWXU) != S_IRWXU &&
+                    fchmodat(u->dir_fd, name, (status.st_mode & 07777) | S_IRWXU, 0) < 0)
+                        return files_os(e, errno, "open the directory %s", m->path);
         }
         return remember(u, m, e);
 }
