@@ -17,6 +17,7 @@ from rpc import DAEMON, HANG, Daemon, Failed, Frames
 from sandbox_client import wait_for
 
 USER = 12345  # of ORDINARY_USER
+YEAR_MS = 365 * 24 * 3600 * 1000
 COUNTER = "import itertools, time\nfor n in itertools.count():\n    open('/workspace/n', 'w').write(str(n)); time.sleep(0.005)"
 
 
@@ -305,8 +306,10 @@ def test_actions_that_there_are_not():
     with Daemon() as daemon, daemon.frames() as frames:
         refused(frames, "expected stop or pause", "sandbox.create", sandbox="a", idleAction="delete")
         refused(frames, "expected stop, pause or delete", "sandbox.create", sandbox="a", endAction="explode")
-        refused(frames, "from 0 to 86400000", "sandbox.create", sandbox="a", lifetimeMs=86400001)
+        for time_ms in (YEAR_MS + 1, (1 << 53) - 1, -1):
+            refused(frames, "lifetimeMs must be", "sandbox.create", sandbox="a", lifetimeMs=time_ms)
         assert frames.call("sandbox.list")["sandboxes"] == []
+        assert frames.call("sandbox.create", sandbox="a", lifetimeMs=YEAR_MS)["endsAt"]
 
 
 VFORK = r"""

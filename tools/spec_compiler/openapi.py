@@ -123,7 +123,7 @@ def fields_of(tables, operation):
         yield "sandbox", TEXT, not is_new, "Its name; absent: one is made up." if is_new else "Its name."
     for row in tables["SANDBOX_FIELD"]:
         if row["symbol"] == operation["symbol"]:
-            kind = "DURATION" if row["type"] == "COUNT" and row["name"].endswith("Ms") else row["type"]
+            kind = "DURATION" if row["type"] == "COUNT" and row["name"].endswith("Ms") and row["name"] != "lifetimeMs" else row["type"]
             kind = "SANDBOX_LIMITS" if kind == "LIMITS" else kind
             yield row["name"], FIELD_TYPES[kind], row["need"] == "REQUIRED", row["doc"]
 

@@ -105,15 +105,17 @@ static int next_of_daemon(const struct operation *operation, size_t *at, struct 
 }
 
 /* Frames carry bytes beside the JSON. A count in milliseconds (its name ends in the unit) has a
- * smaller maximum than a file size. */
+ * smaller maximum than a file size; that of a lifetime is in sandbox/life/deadline.c. */
 static enum field_type type_in_sandbox(const struct operation_field *field)
 {
         size_t size = strlen(field->name);
 
         if (field->type == FIELD_TEXT_OR_BYTES)
                 return FIELD_TEXT_OR_ATTACHED;
-        return field->type == FIELD_COUNT && size > 2 && strcmp(field->name + size - 2, "Ms") == 0 ? FIELD_DURATION
-                                                                                                   : field->type;
+        return field->type == FIELD_COUNT && size > 2 && strcmp(field->name + size - 2, "Ms") == 0 &&
+                               strcmp(field->name, "lifetimeMs") != 0
+                       ? FIELD_DURATION
+                       : field->type;
 }
 
 /* *at 0 is the name of the sandbox, for the operations that have one. */

@@ -9,7 +9,8 @@
 
 #include <string.h>
 
-#define RETRY_NS UINT64_C(10000000000) /* after a pause that failed */
+#define RETRY_NS UINT64_C(10000000000)       /* after a pause that failed */
+#define LIFETIME_MS_MAX INT64_C(31536000000) /* a year, as the command line */
 
 static void stop(struct sandbox *s)
 {
@@ -64,6 +65,9 @@ int sandbox_deadline_check(const struct keeper *keeper, const json_t *params, st
         if (end && find_action(end) == SANDBOX_ACTIONS)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "endAction \"%.40s\": expected stop, pause or delete",
                                end);
+        if (json_integer_value(json_object_get(params, "lifetimeMs")) > LIFETIME_MS_MAX)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "lifetimeMs must be an integer from 0 to %lld",
+                               (long long)LIFETIME_MS_MAX);
         if (action == SANDBOX_ACTION_PAUSE || (end && find_action(end) == SANDBOX_ACTION_PAUSE))
                 return check_host(keeper, e);
         return 0;

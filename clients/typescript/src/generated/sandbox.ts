@@ -29,7 +29,7 @@ export interface SandboxCreateParams {
   idleMs?: number | undefined
   /** pause: after idleMs it is paused instead of stopped. */
   idleAction?: string | undefined
-  /** Its time from now on, used or not, at most a day; 0 or absent: no end. */
+  /** Its time from now on, used or not, at most a year; 0 or absent: no end. */
   lifetimeMs?: number | undefined
   /** Its fate at that end: stop (the default) or pause, if it runs, or delete. */
   endAction?: string | undefined
