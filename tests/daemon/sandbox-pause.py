@@ -232,6 +232,19 @@ def test_a_guest_that_is_killed_while_it_is_frozen():
         assert frames.call("process.wait", sandbox="a", process="p")["process"]["exitCode"] == 137
 
 
+def test_a_pause_that_the_end_overtakes():
+    """It is answered, whichever comes first: the sandbox could not be freed else."""
+    with Daemon() as daemon, daemon.frames() as frames:
+        for method in ("sandbox.stop", "sandbox.delete"):
+            frames.call("exec", sandbox="a", command="echo x > f")
+            pause, end = frames.ask("sandbox.pause", sandbox="a"), frames.ask(method, sandbox="a")
+            frames.wait(end)
+            try:
+                assert frames.wait(pause)["state"] == "paused"
+            except Failed as error:
+                assert "the sandbox was" in error.message, error.message
+
+
 def test_a_killed_keeper_leaves_no_frozen_process():
     """A frozen task of version 1 takes no signal, also not that of its keeper's end."""
     with Daemon() as daemon, daemon.frames() as frames:
