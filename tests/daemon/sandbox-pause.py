@@ -159,7 +159,10 @@ def test_states_in_which_nothing_can_be_paused():
         frames.call("exec", sandbox="a", command="echo kept > f")
         frames.call("sandbox.pause", sandbox="a")
         refused(frames, "paused already", "sandbox.pause", sandbox="a")
-        assert frames.call("sandbox.update", sandbox="a", network={"allow": ["example.org"]})["network"]["allow"] == ["example.org"]
+        refused(frames, "no network yet", "sandbox.update", sandbox="a", network={"allow": ["example.org"]})
+        frames.call("sandbox.create", sandbox="connected", network={"allow": ["example.org"]})
+        frames.call("sandbox.pause", sandbox="connected")
+        assert frames.call("sandbox.update", sandbox="connected", network={"allow": ["example.net"]})["network"]["allow"] == ["example.net"]
         assert frames.call("sandbox.update", sandbox="a", labels={"x": "y"})["labels"] == {"x": "y"}
         assert frames.call("sandbox.update", sandbox="a", limits={"memoryBytes": 1 << 28})["limits"]["memoryBytes"] == 1 << 28
         frames.call("sandbox.stop", sandbox="a")
@@ -226,6 +229,7 @@ def test_a_guest_that_is_killed_while_it_is_frozen():
     """As the kernel does for memory: the sandbox ends, and says so."""
     with Daemon() as daemon, daemon.frames() as frames:
         frames.call("process.start", sandbox="a", command="exec sleep 7654", process="p")
+        wait_for(lambda: any(b"sleep\x007654" in read(path) for path in glob.glob("/proc/[0-9]*/cmdline")))
         frames.call("sandbox.pause", sandbox="a")
         os.kill(pid_on_host(b"sleep\x007654"), signal.SIGKILL)
         frames.call("sandbox.resume", sandbox="a")

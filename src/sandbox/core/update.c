@@ -154,6 +154,11 @@ static int check(struct sandbox *s, const json_t *params, struct cloche_limits *
                 r = sandbox_deadline_check(s->all->engine->keeper, params, e);
         if (r == 0 && env)
                 r = sandbox_env_check_of_all(env, e);
+        /* The program of a new network would be born in groups that are frozen. */
+        if (r == 0 && is_of_network(params) && !s->connections.network && s->are_timers_held)
+                r = err_set(e, CLOCHE_E_STATE,
+                            "the sandbox \"%s\" is paused and has no network yet: resume it, then give it rules",
+                            s->name);
         if (r == 0 && is_of_network(params))
                 r = check_policy(s, params, e);
         return r < 0 ? r : resolve_limits(s, limits, ret, e);
