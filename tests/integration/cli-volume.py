@@ -20,8 +20,10 @@ def test_volumes():
         bad_input("volume", "create", "other", says="--size")
         bad_input("volume", "create", "other", "--size", "much", says="512M")
         bad_input("volume", "create", "other", "--size", "1K", says="16777216")
-        for value in ("data", "data:relative", ":/data"):
+        for value in ("data", "data:relative", ":/data", "data:/data:rw"):
             bad_input("sandbox", "create", "one", "--volume", value, says="NAME:/PATH")
+        bad_input("sandbox", "create", "one", "--volume", "none:/data", says=r"\(cloche volume ls lists them\): make it by cloche volume create")
+        bad_input("volume", "inspect", "none", says=r"\(cloche volume ls lists them\)")
         equal(ok("sandbox", "create", "one", "--volume", "data:/data"), b"one\n")
         equal(ok("sandbox", "create", "two", "--volume", "data:/data:ro"), b"two\n")
         equal(ok("exec", "one", "--", "echo shared > /data/f"), b"")

@@ -100,6 +100,9 @@ static const char *way_out(const char *message, char ret[MEMBERS_TEXT_BYTES])
         } ends[] = {
                 {" (sandbox.list lists them)", " (cloche sandbox ls lists them)"},
                 {" (packages.list lists them)", " (cloche packages ls lists them)"},
+                {" (volume.list lists them)", " (cloche volume ls lists them)"},
+                {" (volume.list lists them): make it by volume.create",
+                 " (cloche volume ls lists them): make it by cloche volume create"},
                 {" (process.list lists them)", " (cloche ps SANDBOX lists them)"},
                 {" (context.list lists them)", " (cloche context list SANDBOX lists them)"},
                 {" (context.checkpoints lists them)", " (cloche context checkpoints SANDBOX CONTEXT lists them)"},

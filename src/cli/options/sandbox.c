@@ -101,7 +101,7 @@ int options_set_volume(struct cli_request *r, const char *v)
         int is_read_only = colon && end > colon && strcmp(end, ":ro") == 0;
         json_t *row;
 
-        if (!colon || colon == v || colon[1] != '/')
+        if (!colon || colon == v || colon[1] != '/' || (end > colon && !is_read_only))
                 return cli_bad("--volume: '%s' is not NAME:/PATH or NAME:/PATH:ro (cloche volume ls lists the names)",
                                v);
         if (!is_read_only)
