@@ -90,6 +90,8 @@ def test_bad_input():
     bad_input(*words, says="--suite")
     bad_input("image", "debian", "--suite", "bookworm", says="a name")
     bad_input(*words[:-1], "none", "--suite", "bookworm", says="none")
+    bad_input("image", "debian", "Bad Name", *words[3:], "--suite", "bookworm", says="'Bad Name' is no name of an image")
+    bad_input("image", "build", "--standard", "a:b c", *words[3:], says="'b c' is no tag of an image")
     assert not os.path.exists("words"), "nothing ran"
 
 

@@ -276,11 +276,11 @@ static int make(struct cli_request *request, const struct debian_image *image, c
         return code;
 }
 
-/* A store that refuses the import shall do so before the work, which takes minutes. */
-static int check_store(const struct cli_request *request)
+/* A store that refuses the import, or the name, shall do so before the work, which takes minutes. */
+static int check_store(const struct cli_request *request, const char *name)
 {
         json_t *answer = NULL;
-        int code = image_store_request(request, "list", NULL, -1, &answer);
+        int code = image_store_request(request, "list", json_pack("{s:s}", "name", name), -1, &answer);
 
         json_decref(answer);
         return code;
@@ -294,7 +294,7 @@ int debian_image_make(struct cli_request *request, const struct debian_image *im
         if (code == 0)
                 code = choose_sources(image, &sources);
         if (code == 0)
-                code = check_store(request);
+                code = check_store(request, image->name);
         if (code == 0)
                 code = make(request, image, &sources);
         globfree(&sources.found);

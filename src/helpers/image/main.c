@@ -106,8 +106,14 @@ static int handle_import(void *argument, const json_t *params, struct server_rep
 static int handle_list(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct program *p = argument;
-        int r = store_refresh(&p->store, e);
+        char reference[STORE_REFERENCE_SIZE];
+        const char *name;
+        int r = read_text(params, "name", false, &name, e);
 
+        if (r == 0 && name)
+                r = reference_read(name, reference, e);
+        if (r == 0)
+                r = store_refresh(&p->store, e);
         return r == 0 ? manage_list(&p->store, json_is_true(json_object_get(params, "own")), &ret->result, e) : r;
 }
 
