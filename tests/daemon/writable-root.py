@@ -75,4 +75,8 @@ def test_refusals():
         for options, word in (({}, "image"), ({"image": digest, "packages": {"pip": ["x"]}}, "packages"), ({"image": digest, "volumes": [{"name": "v", "path": "/v"}]}, "volumes"), ({"image": digest, "mount": {"path": "/srv", "target": "/data"}}, "mounts")):
             refused = frames.refused("sandbox.create", sandbox="s", writableRoot=True, **options)
             assert refused.name == "invalid_argument" and word in refused.message, refused
+        told = cli("sandbox", "create", "s", "--writable-root", "--socket", daemon.path)
+        equal((told.code, told.stderr), (2, b"cloche: --writable-root: name an image of the store (--image)\n"), told)
+        told = cli("sandbox", "create", "s", "--image", digest, "--writable-root", "--volume", "v:/v", "--socket", daemon.path)
+        assert told.code == 2 and told.stderr.endswith(b": leave them out, or --writable-root\n"), told
         equal(frames.call("sandbox.list")["sandboxes"], [])
