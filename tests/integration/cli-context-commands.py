@@ -149,7 +149,7 @@ def of_a_prefix():
         ok("context", "create", "box", f"g{number}", "--prefix", "geo")
         equal(run("--context", f"g{number}", code="rows.append(4); json.dumps(rows), LIMIT")[1], "('[1, 2, 3, 4]', 10)\n")
     assert re.search(r"g1 .* prefix p\d+", ok("context", "list", "box").decode())
-    bad_input("context", "create", "box", "--prefix", "none", says="there is no prefix .none.")
+    bad_input("context", "create", "box", "--prefix", "none", says=r"there is no prefix .none. \(cloche prefix list lists them\): make it by cloche prefix create")
     bad_input("context", "create", "box", "g1", "--language", "ruby", "--prefix", "geo", says="use another name")
     bad_input("context", "create", "box", "--language", "ruby", "--prefix", "geo", says="is of python, not of ruby")
 

@@ -106,6 +106,7 @@ static const char *way_out(const char *message, char ret[MEMBERS_TEXT_BYTES])
                 {"writableRoot: name an image of the store (image)",
                  "--writable-root: name an image of the store (--image)"},
                 {": leave them out, or writableRoot", ": leave them out, or --writable-root"},
+                {": make it (prefix.create)", " (cloche prefix list lists them): make it by cloche prefix create"},
                 {" (process.list lists them)", " (cloche ps SANDBOX lists them)"},
                 {" (context.list lists them)", " (cloche context list SANDBOX lists them)"},
                 {" (context.checkpoints lists them)", " (cloche context checkpoints SANDBOX CONTEXT lists them)"},
