@@ -107,7 +107,7 @@ def refusals(n):
     prefix(n, "javascript", "globalThis.x = 1", name="bare", bare=True)
     prefix(n, "c", "int x = 1;", name="c")
     for params, name, text in (({"prefix": "none"}, "not_found", 'there is no prefix "none"'), ({"prefix": "bare"}, "invalid_argument", "bare"),
-                               ({"prefix": "c"}, "unknown_language", '"c"'), ({"prefix": "mine", "language": "ruby"}, "invalid_argument", "leave the language away"),
+                               ({"prefix": "c"}, "unknown_language", '"c"'), ({"prefix": "mine", "language": "ruby"}, "invalid_argument", "leave the language out"),
                                ({"prefix": "m" * 70}, "not_found", "there is no prefix")):
         failed = n.refused("context.create", context="x", **params)
         assert failed.name == name and text in failed.message, (params, failed.name, failed.message)

@@ -163,7 +163,7 @@ int context_prefix_check(const struct sandbox *s, const char *name, const cloche
                 return err_set(e, CLOCHE_E_NOT_FOUND, "there is no prefix \"%.64s\": make it (prefix.create)", name);
         if (language && runtime_is(t->runtime, language) == 0)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "the prefix \"%.64s\" is of %s, not of %.40s: leave the language away", name,
+                               "the prefix \"%.64s\" is of %s, not of %.40s: leave the language out", name,
                                t->runtime->name, language);
         if (prefix->bare)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
