@@ -585,13 +585,15 @@ static void on_setup_end(struct template *t)
                 end_setup(t, NULL);
 }
 
-/* The interpreter of a base ended while only our code ran in it. */
+/* The interpreter of a base ended while only our code ran in it. One that lacks a file says so; one that was killed for
+ * memory does not. */
 static void explain_end(const struct template *t, struct cloche_err *ret)
 {
         char text[STDERR_BYTES];
         ssize_t n = pread(t->stderr_fd, text, sizeof(text), 0);
 
-        runtime_explain_end(t->runtime, text, n < 0 ? 0 : (size_t)n, ret);
+        if (n > 0)
+                runtime_explain_end(t->runtime, text, (size_t)n, ret);
 }
 
 static void on_end(void *data, const struct cloche_err *e)
