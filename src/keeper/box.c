@@ -172,6 +172,8 @@ static int set_programs_aside(const struct keeper_state *keeper, uint32_t box, i
 {
         int r = 0;
 
+        if (keeper->cgroups.places[CGROUP_FREEZER].version != 2)
+                return 0; /* none of them is in the group that freezes: do not search all boxes */
         for (uint32_t other = 0; other < KEEPER_BOXES_MAX && r == 0; other++) {
                 const struct box *row = &keeper->boxes[other];
 

@@ -194,8 +194,6 @@ int cgroup_set_aside(const struct cgroup_host *host, unsigned box, pid_t pid, in
         char path[CGROUP_PATH_MAX + 64], text[16];
         int r;
 
-        if (place->version != 2)
-                return 0;
         snprintf(path, sizeof(path), "%s/" ASIDE, place->base);
         if (is_aside && mkdir(path, 0755) < 0 && errno != EEXIST)
                 return -errno;
