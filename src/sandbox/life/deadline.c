@@ -58,19 +58,18 @@ int sandbox_deadline_check(const struct keeper *keeper, const json_t *params, st
 {
         const char *idle = json_string_value(json_object_get(params, "idleAction")),
                    *end = json_string_value(json_object_get(params, "endAction"));
-        enum sandbox_action action = idle ? find_action(idle) : SANDBOX_ACTION_STOP;
+        enum sandbox_action idle_action = idle ? find_action(idle) : SANDBOX_ACTION_STOP,
+                            end_action = end ? find_action(end) : SANDBOX_ACTION_STOP;
 
-        if (action == SANDBOX_ACTIONS || !actions[action].is_for_idle)
+        if (idle_action == SANDBOX_ACTIONS || !actions[idle_action].is_for_idle)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "idleAction \"%.40s\": expected stop or pause", idle);
-        if (end && find_action(end) == SANDBOX_ACTIONS)
+        if (end_action == SANDBOX_ACTIONS)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "endAction \"%.40s\": expected stop, pause or delete",
                                end);
         if (json_integer_value(json_object_get(params, "lifetimeMs")) > LIFETIME_MS_MAX)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "lifetimeMs must be an integer from 0 to %lld",
                                (long long)LIFETIME_MS_MAX);
-        if (action == SANDBOX_ACTION_PAUSE || (end && find_action(end) == SANDBOX_ACTION_PAUSE))
-                return check_host(keeper, e);
-        return 0;
+        return idle_action == SANDBOX_ACTION_PAUSE || end_action == SANDBOX_ACTION_PAUSE ? check_host(keeper, e) : 0;
 }
 
 void sandbox_deadline_take(struct deadline *deadline, const json_t *params)
@@ -98,18 +97,22 @@ static uint64_t end_ms(const struct deadline *deadline)
                                           : now_ms - (now_ns - deadline->end_ns) / 1000000;
 }
 
-void sandbox_deadline_describe(const struct deadline *deadline, json_t *object)
+static void put_actions(const struct deadline *deadline, json_t *object)
 {
         json_object_set_new(object, "idleAction", json_string(actions[deadline->idle_action].name));
         json_object_set_new(object, "endAction", json_string(actions[deadline->end_action].name));
+}
+
+void sandbox_deadline_describe(const struct deadline *deadline, json_t *object)
+{
+        put_actions(deadline, object);
         if (deadline->end_ns)
                 json_object_set_new(object, "endsAt", sandbox_time_json(end_ms(deadline)));
 }
 
 void sandbox_deadline_write(const struct deadline *deadline, json_t *object)
 {
-        json_object_set_new(object, "idleAction", json_string(actions[deadline->idle_action].name));
-        json_object_set_new(object, "endAction", json_string(actions[deadline->end_action].name));
+        put_actions(deadline, object);
         if (deadline->end_ns)
                 json_object_set_new(object, "endsMs", json_integer((json_int_t)end_ms(deadline)));
 }

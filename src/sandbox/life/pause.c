@@ -254,7 +254,7 @@ int handle_PAUSE(struct sandbox_request *request, struct cloche_err *e)
                        s->name);
 }
 
-/* Whence the sandbox comes: recorded when the request begins, told when it runs. */
+/* Where its processes come from: recorded when the request begins, told when the sandbox runs. */
 static const char of_running[] = "running", of_memory[] = "memory", of_files[] = "files";
 
 int handle_RESUME(struct sandbox_request *request, struct cloche_err *e)
@@ -265,10 +265,8 @@ int handle_RESUME(struct sandbox_request *request, struct cloche_err *e)
         (void)e;
         if (!request->state)
                 request->state = (void *)(s->state == SANDBOX_RUNNING ? of_running
-                                          : s->state == SANDBOX_PAUSING || s->state == SANDBOX_PAUSED ||
-                                                          s->state == SANDBOX_RESUMING
-                                                  ? of_memory
-                                                  : of_files);
+                                          : sandbox_is_live(s)        ? of_memory
+                                                                      : of_files);
         if (s->state != SANDBOX_RUNNING) {
                 wait_until_it_runs(request);
                 sandbox_start(s);
