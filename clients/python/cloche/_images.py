@@ -121,7 +121,7 @@ def delete_image(image: str) -> Request[None]:
 
 
 def prune_images(*, keep_bytes: int | None = None) -> Request[dict[str, Any]]:
-    """Remove images without a name, and what killed imports left; those in use stay. Returns the numbers: images, trees,
+    """Remove images without a name, and the remains of killed imports; those in use stay. Returns the numbers: images, trees,
     leftovers, inUse, keptBytes.
 
     keep_bytes  remove named images too, those first that were not used for longest, until the trees of all have at most this size

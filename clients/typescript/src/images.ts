@@ -57,7 +57,7 @@ export class Images {
     return await this.plain('image.delete', { image }, options)
   }
 
-  /** Removes images without a name, and what killed imports left; with keepBytes named images too. Those in use stay. */
+  /** Removes images without a name, and the remains of killed imports; with keepBytes named images too. Those in use stay. */
   async prune ({ keepBytes, ...options }: PruneOptions = {}): Promise<ImagesPruned> {
     return await this.plain('image.prune', keepBytes === undefined ? {} : { keepBytes }, { timeoutMs: LONG_MS, ...options })
   }
