@@ -76,6 +76,16 @@ static int find_template(struct prewarm *prewarm, struct template **ret, struct 
                     : context_notebook_find(s->all, s->principal, &s->image, prewarm->runtime->name, &runtime, ret, e);
 }
 
+/* An interpreter has the mounts where they were when it was made. Programs of the sandbox can rename a
+ * directory above one at any time, so a sandbox with mounts gets each interpreter when it needs one. */
+static int may_make(const struct prewarm *prewarm)
+{
+        const struct sandbox *s = prewarm->sandbox;
+
+        return !prewarm->instance && !s->mount && !s->volumes && s->state == SANDBOX_RUNNING &&
+               keeper_may_make(s->all->engine->keeper);
+}
+
 static void make(struct prewarm *prewarm)
 {
         struct sandbox *s = prewarm->sandbox;
@@ -83,8 +93,7 @@ static void make(struct prewarm *prewarm)
         struct template *template;
         struct cloche_err e;
 
-        if (prewarm->instance || s->state != SANDBOX_RUNNING || !keeper_may_make(s->all->engine->keeper) ||
-            find_template(prewarm, &template, &e) < 0 || template->state != TEMPLATE_READY ||
+        if (!may_make(prewarm) || find_template(prewarm, &template, &e) < 0 || template->state != TEMPLATE_READY ||
             instance_new(template, &limits, NULL, s->box, 0, &prewarm->instance, &e) < 0)
                 return;
         prewarm->instance->on_ready = on_instance;
