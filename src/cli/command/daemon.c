@@ -5,6 +5,10 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "user/token.h"
+
+#include <fcntl.h>
+#include <netdb.h>
 
 #include <poll.h>
 #include <signal.h>
@@ -173,3 +177,75 @@ static int stop(struct cli_request *request)
 const struct cli_handler command_daemon_start = {.run = start};
 const struct cli_handler command_daemon_status = {.run = status};
 const struct cli_handler command_daemon_stop = {.run = stop};
+
+/* -- e2b env ------------------------------------------------------------------------------------------------------ */
+
+#define E2B_ADDRESS "127.0.0.1:7071"
+
+static int read_token(const char *named, char ret[TOKEN_BYTES_MAX])
+{
+        char path[4096];
+        _cleanup_fd_ int fd = -EBADF;
+        ssize_t n;
+
+        if (named)
+                snprintf(path, sizeof(path), "%s", named);
+        else
+                token_default_path(path, sizeof(path));
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        n = fd < 0 ? -1 : read(fd, ret, TOKEN_BYTES_MAX - 1);
+        if (n < 0)
+                return cli_bad("cannot read the daemon's token in %s: %s (--token-file names the file; cloched makes it "
+                               "at its first start with --e2b-listen or --listen)",
+                               path, strerror(errno));
+        ret[n] = '\0';
+        ret[strcspn(ret, "\r\n")] = '\0';
+        return *ret ? 0 : cli_bad("the file %s is empty, expected the daemon's token", path);
+}
+
+/* 0, or a line was printed. */
+static int try_address(const char *address)
+{
+        const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+        const char *colon = strrchr(address, ':');
+        struct addrinfo *list = NULL;
+        char host[256];
+        _cleanup_fd_ int fd = -EBADF;
+        int r;
+
+        if (!colon || colon == address || !colon[1])
+                return cli_bad("expected HOST:PORT, not '%s'", address);
+        snprintf(host, sizeof(host), "%.*s", (int)(colon - address), address);
+        if (getaddrinfo(host, colon + 1, &hints, &list) != 0)
+                return cli_bad("expected HOST:PORT, not '%s'", address);
+        fd = socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        r = fd < 0 ? -1 : connect(fd, list->ai_addr, list->ai_addrlen);
+        freeaddrinfo(list);
+        if (r == 0)
+                return 0;
+        cli_bad("nothing accepts connections at %s: %s (cloched --e2b-listen %s does)", address, strerror(errno),
+                address);
+        return 1;
+}
+
+static int run_e2b_env(struct cli_request *request)
+{
+        const char *address = request->positional_count > 0 ? request->positional[0] : E2B_ADDRESS;
+        char token[TOKEN_BYTES_MAX], key[TOKEN_SECRET_SIZE];
+        int code = read_token(request->token_file, token);
+
+        if (code == 0)
+                code = try_address(address);
+        if (code)
+                return code;
+        token_derive(token, TOKEN_E2B_KEY, "", key);
+        printf("export E2B_API_URL=http://%s\nexport E2B_SANDBOX_URL=http://%s\nexport E2B_API_KEY="
+               TOKEN_E2B_KEY_PREFIX "%s\n",
+               address, address, key);
+        return 0;
+}
+
+const struct cli_handler command_e2b_env = {
+        .run = run_e2b_env,
+        .positional_max = 1,
+};

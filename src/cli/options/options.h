@@ -47,6 +47,7 @@ struct cli_request {
                 int is_standard;
         } debian;
         uint64_t keep_bytes; /* UINT64_MAX: not given */
+        const char *token_file;
         int of_daemon;       /* the image store of a daemon; or its socket is named */
         struct sandbox_options sandbox;
 };

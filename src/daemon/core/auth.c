@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/hex.h"
-#include "base/privilege.h"
+#include "user/token.h"
 #include "user/xdg.h"
 
 #include <fcntl.h>
@@ -21,7 +21,6 @@
 #define TOKEN_RANDOM_BYTES 32
 #define TOKEN_MIN 16
 #define PEM_BYTES_MAX (256 << 10)
-#define DEFAULT_TOKEN_FILE "/var/lib/cloche/token"
 
 /* -- the token ------------------------------------------------------------------------------------------------ */
 
@@ -77,12 +76,6 @@ static int write_token(const char *path, char *ret, struct cloche_err *e)
         return 0;
 }
 
-static void default_path(char *ret, size_t size)
-{
-        if (privilege_is_root() || xdg_find("XDG_STATE_HOME", ".local/state", "cloche/token", ret, size) < 0)
-                snprintf(ret, size, "%s", DEFAULT_TOKEN_FILE);
-}
-
 int auth_load_token(struct daemon_options *o, struct cloche_err *e)
 {
         char path[4096];
@@ -91,7 +84,7 @@ int auth_load_token(struct daemon_options *o, struct cloche_err *e)
         if (o->token_file)
                 snprintf(path, sizeof(path), "%s", o->token_file);
         else
-                default_path(path, sizeof(path));
+                token_default_path(path, sizeof(path));
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
         if (fd < 0 && errno == ENOENT) {
                 if (!o->token_file)

@@ -327,7 +327,7 @@ static void meet(struct connection *c)
         c->caller.first_byte_ns = 0;
         if (n <= 0)
                 schedule_close(c, "end");
-        else if (c->container)
+        else if (c->container || c->is_e2b)
                 become_web(c, 0);
         else if (c->is_tcp && first != TLS_HANDSHAKE && http_server_has_tls(c->daemon->http))
                 schedule_close(c, "TLS only"); /* the token would be sent in clear text */
@@ -413,7 +413,7 @@ static void set_up_tcp(int fd)
         (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof(yes)); /* detects a host that vanished */
 }
 
-void connection_new(struct daemon *d, int fd, int is_tcp, int64_t principal, const char *container,
+void connection_new(struct daemon *d, int fd, int is_tcp, int64_t principal, int is_e2b, const char *container,
                     const struct caller *caller)
 {
         struct connection *c = make(d, fd, is_tcp, principal);
@@ -423,6 +423,7 @@ void connection_new(struct daemon *d, int fd, int is_tcp, int64_t principal, con
                 d->stats.connections_refused++;
                 return;
         }
+        c->is_e2b = is_e2b;
         c->container = container;
         c->caller = *caller;
         caller_add(&d->callers, &c->caller, c->progress_ns);

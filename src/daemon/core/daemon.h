@@ -18,6 +18,7 @@
 struct client;
 struct connection;
 struct container;
+struct e2b;
 struct image_import;
 struct image_program;
 struct image_upload;
@@ -52,6 +53,7 @@ struct daemon {
         struct http_server *http;
         struct sandboxes *sandboxes;
         struct container *container;
+        struct e2b *e2b; /* NULL: not served */
         struct languages languages;
         struct stats stats;
         int has_memory; /* at the start: for interpreters that nobody asked for */

@@ -253,6 +253,18 @@ static int add_container(struct daemon_options *o, const char *value)
         return whole("--container-listen's port", port, 0, 65535, &number);
 }
 
+static int add_e2b(struct daemon_options *o, const char *value)
+{
+        const char *colon = strrchr(value, ':');
+        unsigned long number;
+
+        if (!colon || colon == value)
+                return bad("--e2b-listen must be HOST:PORT, not '%s'", value);
+        return add_name("--e2b-listen", value, NULL, &o->e2b_listen) < 0
+                       ? -1
+                       : whole("--e2b-listen's port", colon + 1, 0, 65535, &number);
+}
+
 static int add_container_image(struct daemon_options *o, const char *value)
 {
         return add_name("--container-image", value, *value && !strchr(value, '/') ? NULL : "the name of an image",
@@ -355,6 +367,8 @@ static const struct option_row {
          set_preview_host},
         {"--container-listen", "HOST:PORT=SANDBOX",
          "serve the container API of this sandbox on loopback, without a token", add_container},
+        {"--e2b-listen", "HOST:PORT",
+         "serve the E2B API on loopback; cloche e2b env prints the settings of its clients", add_e2b},
         {"--container-image", "IMAGE",
          "make sandboxes of the container API of this image of the store (the daemon's own); may be repeated: requests "
          "may name each of them, and the first is for those that name none",
@@ -431,17 +445,20 @@ static int read_one(struct daemon_options *o, char **argv, int *at)
 
 static int check(const struct daemon_options *o)
 {
-        if (o->is_on_demand && (o->connect_fd >= 0 || o->socket_path || o->listen || o->container_count))
-                return bad("--on-demand excludes --socket, --listen, --container-listen and --connect-fd");
-        if (o->connect_fd >= 0 && (o->socket_path || o->listen || o->container_count))
-                return bad("--connect-fd excludes --socket, --listen and --container-listen");
+        if (o->is_on_demand &&
+            (o->connect_fd >= 0 || o->socket_path || o->listen || o->container_count || o->e2b_listen.count))
+                return bad("--on-demand excludes --socket, --listen, --container-listen, --e2b-listen and "
+                           "--connect-fd");
+        if (o->connect_fd >= 0 && (o->socket_path || o->listen || o->container_count || o->e2b_listen.count))
+                return bad("--connect-fd excludes --socket, --listen, --container-listen and --e2b-listen");
         if (!o->tls_certificate_file != !o->tls_key_file)
                 return bad("--tls-certificate and --tls-key need each other: give both");
         if (o->tls_key_file && !o->listen && !getenv("LISTEN_FDS"))
                 return bad("--tls-certificate and --tls-key need --listen");
         if (!o->is_on_demand && o->connect_fd < 0 && !o->socket_path && !o->listen && !o->container_count &&
-            !getenv("LISTEN_FDS"))
-                return bad("expected --socket, --listen, --container-listen, --connect-fd or --on-demand");
+            !o->e2b_listen.count && !getenv("LISTEN_FDS"))
+                return bad("expected --socket, --listen, --container-listen, --e2b-listen, --connect-fd or "
+                           "--on-demand");
         return 0;
 }
 

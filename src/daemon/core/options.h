@@ -3,13 +3,13 @@
 #define CLOCHE_DAEMON_CORE_OPTIONS_H
 
 #include "log.h"
+#include "user/token.h"
 
 #include <cloche/engine.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #define OPTIONS_LIST_MAX 64
-#define TOKEN_BYTES_MAX 256
 
 enum image_changes {
         IMAGE_CHANGES_NONE,
@@ -43,6 +43,7 @@ struct daemon_options {
                 size_t size;         /* of HOST:PORT */
         } containers[OPTIONS_LIST_MAX];
         unsigned container_count;
+        struct option_list e2b_listen; /* HOST:PORT */
         struct option_list
                 container_images;  /* that sandboxes of the container API may have; the first is the default */
         const char *contexts;      /* languages, with commas; NULL: option absent; "": none */

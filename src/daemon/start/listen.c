@@ -27,7 +27,7 @@
 #define ORPHAN_TRIES 300 /* every 10 ms */
 
 /* Takes fd, also on failure. */
-static int add(struct daemon *d, int fd, int is_tcp, const char *container, struct cloche_err *e)
+static int add(struct daemon *d, int fd, int is_tcp, int is_e2b, const char *container, struct cloche_err *e)
 {
         struct listener *l = calloc(1, sizeof(*l));
 
@@ -35,7 +35,12 @@ static int add(struct daemon *d, int fd, int is_tcp, const char *container, stru
                 close(fd);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "listen");
         }
-        *l = (struct listener){.daemon = d, .fd = fd, .is_tcp = is_tcp, .own_uid = geteuid(), .container = container};
+        *l = (struct listener){.daemon = d,
+                               .fd = fd,
+                               .is_tcp = is_tcp,
+                               .own_uid = geteuid(),
+                               .is_e2b = is_e2b,
+                               .container = container};
         TAILQ_INSERT_TAIL(&d->listeners, l, link);
         return 0;
 }
@@ -107,7 +112,7 @@ static int open_unix(struct daemon *d, struct cloche_err *e)
                 fd_close(&fd);
                 return err_os(e, CLOCHE_E_INVALID_ARGUMENT, -r, "listen on %s", o->socket_path);
         }
-        return add(d, fd, 0, NULL, e);
+        return add(d, fd, 0, 0, NULL, e);
 }
 
 /* -- TCP ------------------------------------------------------------------------------------------------------ */
@@ -132,15 +137,16 @@ static int is_loopback(const struct addrinfo *a)
                (ntohl(((const struct sockaddr_in *)a->ai_addr)->sin_addr.s_addr) >> 24) == IN_LOOPBACKNET;
 }
 
-static int open_address(struct daemon *d, const struct addrinfo *a, const char *name, const char *container,
+static int open_address(struct daemon *d, const struct addrinfo *a, const char *name, int is_e2b, const char *container,
                         struct cloche_err *e)
 {
         const int yes = 1;
         int fd;
 
-        if (container && !is_loopback(a)) /* callers on this socket need no token */
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "--container-listen %s must be an address of loopback",
-                               name);
+        /* Callers need no token there, or send it in clear text. */
+        if ((container || is_e2b) && !is_loopback(a))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s %s must be an address of loopback",
+                               container ? "--container-listen" : "--e2b-listen", name);
         fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (fd >= 0 && a->ai_family == AF_INET6)
                 (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof(yes));
@@ -152,12 +158,12 @@ static int open_address(struct daemon *d, const struct addrinfo *a, const char *
                 fd_close(&fd);
                 return r;
         }
-        log_port(fd, container ? "container-listening" : "listening");
-        return add(d, fd, 1, container, e);
+        log_port(fd, container ? "container-listening" : is_e2b ? "e2b-listening" : "listening");
+        return add(d, fd, 1, is_e2b, container, e);
 }
 
 /* name: HOST:PORT. */
-static int open_tcp(struct daemon *d, const char *name, const char *container, struct cloche_err *e)
+static int open_tcp(struct daemon *d, const char *name, int is_e2b, const char *container, struct cloche_err *e)
 {
         const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
         struct addrinfo *list;
@@ -171,7 +177,7 @@ static int open_tcp(struct daemon *d, const char *name, const char *container, s
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "listen on %s: %s", name, gai_strerror(r));
         r = 0;
         for (const struct addrinfo *a = list; r == 0 && a; a = a->ai_next)
-                r = open_address(d, a, name, container, e);
+                r = open_address(d, a, name, is_e2b, container, e);
         freeaddrinfo(list);
         return r;
 }
@@ -181,7 +187,7 @@ static int open_container(struct daemon *d, const struct container_listen *conta
         char name[256];
 
         snprintf(name, sizeof(name), "%.*s", (int)container->size, container->address);
-        return open_tcp(d, name, container->address + container->size + 1, e);
+        return open_tcp(d, name, 0, container->address + container->size + 1, e);
 }
 
 /* -- systemd, and the supervisor ------------------------------------------------------------------------------- */
@@ -190,7 +196,7 @@ static int open_container(struct daemon *d, const struct container_listen *conta
 static int take_fd(struct daemon *d, int fd, const char *name, struct cloche_err *e)
 {
         const char *container = NULL;
-        int domain = 0, listens = 0;
+        int domain = 0, listens = 0, is_e2b = d->options.link_fd >= 0 && strcmp(name, HANDED_E2B) == 0;
         socklen_t size = sizeof(int);
 
         if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) < 0 ||
@@ -201,7 +207,7 @@ static int take_fd(struct daemon *d, int fd, const char *name, struct cloche_err
         fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
         if (d->options.link_fd >= 0 && strncmp(name, HANDED_CONTAINER, strlen(HANDED_CONTAINER)) == 0)
                 container = name + strlen(HANDED_CONTAINER);
-        return add(d, fd, domain != AF_UNIX, container, e);
+        return add(d, fd, domain != AF_UNIX, is_e2b, container, e);
 }
 
 /* 0: the descriptor is for supervised_enter. */
@@ -244,7 +250,9 @@ int listen_open(struct daemon *d, struct cloche_err *e)
         if (r == 0 && d->options.socket_path)
                 r = open_unix(d, e);
         if (r == 0 && d->options.listen)
-                r = open_tcp(d, d->options.listen, NULL, e);
+                r = open_tcp(d, d->options.listen, 0, NULL, e);
+        for (unsigned i = 0; r == 0 && i < d->options.e2b_listen.count; i++)
+                r = open_tcp(d, d->options.e2b_listen.names[i], 1, NULL, e);
         for (unsigned i = 0; r == 0 && i < d->options.container_count; i++)
                 r = open_container(d, &d->options.containers[i], e);
         if (r == 0 && TAILQ_EMPTY(&d->listeners) && d->options.connect_fd < 0)
@@ -309,7 +317,7 @@ static void take(struct listener *l, int fd)
         }
         caller_of_socket(&caller, fd, l->is_tcp, l->container != NULL, (uid_t)principal, l->own_uid);
         if (!is_full(l->daemon, fd, !l->is_tcp, caller.lane))
-                connection_new(l->daemon, fd, l->is_tcp, principal, l->container, &caller);
+                connection_new(l->daemon, fd, l->is_tcp, principal, l->is_e2b, l->container, &caller);
 }
 
 /* Stop polling: without descriptors the caller stays queued, and the socket stays readable. */

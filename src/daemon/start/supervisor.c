@@ -89,7 +89,10 @@ static int collect(const struct supervisor *s, int link_fd, struct handed *h)
                 r = add_handed(h, s->options->on_demand.lock_fd, HANDED_LOCK, "");
         TAILQ_FOREACH (l, &s->sockets.listeners, link)
                 if (r == 0)
-                        r = add_handed(h, l->fd, l->container ? HANDED_CONTAINER : HANDED_SOCKET,
+                        r = add_handed(h, l->fd,
+                                       l->container ? HANDED_CONTAINER
+                                       : l->is_e2b  ? HANDED_E2B
+                                                    : HANDED_SOCKET,
                                        l->container ? l->container : "");
         return fclose(h->names_stream) == 0 ? r : -ENOMEM;
 }

@@ -4,6 +4,7 @@
 #include "access.h"
 #include "daemon/container/container.h"
 #include "daemon/core/log.h"
+#include "daemon/e2b/e2b.h"
 #include "daemon/preview/preview.h"
 #include "image-body.h"
 #include "request.h"
@@ -87,7 +88,9 @@ static void refuse(struct http_request *request, unsigned status, const struct c
         const char *path;
         char *name = NULL;
 
-        if (is_container(c, http_request_path(request), &name, &path))
+        if (c->is_e2b)
+                e2b_refuse_request(request, status, e);
+        else if (is_container(c, http_request_path(request), &name, &path))
                 container_refuse_request(request, status, e);
         else
                 web_refuse_with(request, status, e, NULL);
@@ -118,6 +121,36 @@ static void container_head(struct connection *c, struct http_request *request, c
         } else if (container_takes_head(request, path)) {
                 c->daemon->stats.requests_total++;
                 container_handle(c->daemon, request, c->principal, sandbox, path);
+        }
+}
+
+/* -- the E2B API ----------------------------------------------------------------------------------------------- */
+
+/* Hosts of ports are PORT-ID.localhost. */
+static const char *without_port_label(const char *host)
+{
+        size_t digits = host ? strspn(host, "0123456789") : 0;
+        const char *dot = digits > 0 && host[digits] == '-' ? strchr(host, '.') : NULL;
+
+        return dot ? dot + 1 : host;
+}
+
+static void e2b_head(struct connection *c, struct http_request *request)
+{
+        struct cloche_err e = {0};
+        int r = web_check_host(&c->daemon->options, without_port_label(http_request_header(request, "Host")), &e);
+
+        if (r == 0)
+                r = web_check_origin(&c->daemon->options, request, &e);
+        if (r == 0 && e2b_is_known(c->daemon, request))
+                r = connection_known(c, c->caller.lane, &e);
+        else if (r == 0)
+                http_body_limit(request, STRANGER_BYTES_MAX);
+        if (r < 0) {
+                refuse(request, web_status(&e), &e);
+        } else if (e2b_takes_head(request)) {
+                c->daemon->stats.requests_total++;
+                e2b_handle(c->daemon, request, PRINCIPAL_TOKEN);
         }
 }
 
@@ -215,6 +248,10 @@ static void on_head(void *data, struct http_request *request)
         char *name = NULL;
         int r;
 
+        if (c->is_e2b) {
+                e2b_head(c, request);
+                return;
+        }
         /* These host names are only for previews: none of our paths is served under them. */
         if (!c->container && preview_is_host(&d->options, host)) {
                 preview_begin(d, request, host);
@@ -313,7 +350,9 @@ static void on_request(void *data, struct http_request *request)
 
         d->stats.requests_total++;
         d->stats.bytes_read += http_request_body(request)->size;
-        if (is_container(c, http_request_path(request), &name, &path)) {
+        if (c->is_e2b) {
+                e2b_handle(d, request, PRINCIPAL_TOKEN);
+        } else if (is_container(c, http_request_path(request), &name, &path)) {
                 container_handle(d, request, c->principal, name, path);
         } else {
                 operation = operation_by_path(http_request_verb(request), http_request_path(request), &from_path,
@@ -348,6 +387,8 @@ int web_start(struct daemon *d, struct cloche_err *e)
         };
         int r = container_start(d, e);
 
+        if (r == 0 && d->options.e2b_listen.count > 0)
+                r = e2b_start(d, e);
         return r < 0 ? r : http_server_new(&opt, &d->http, e);
 }
 
@@ -363,5 +404,6 @@ void web_stop(struct daemon *d)
 {
         http_server_free(d->http);
         d->http = NULL;
+        e2b_stop(d);
         container_stop(d);
 }

@@ -1,0 +1,185 @@
+/* Answers of the API, in the shape that its clients expect of each part, and streams of Connect
+ * (https://connectrpc.com/docs/protocol). Runs in: cloched-engine, on its loop, with the rights of the daemon's
+ * user. */
+#include "internal.h"
+
+#include "base/clock.h"
+#include "wire/json.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HIGH_BYTES (1u << 20)
+#define LOW_BYTES (256u << 10)
+#define JSON_TYPE "application/json"
+#define STREAM_TYPE "application/connect+json"
+#define FLAG_END 0x02
+
+/* Codes of Connect and their HTTP status, for errors of the core. Others are internal. */
+static const struct {
+        enum cloche_code from;
+        const char *code;
+        unsigned status;
+} codes[] = {
+        {CLOCHE_E_INVALID_ARGUMENT, "invalid_argument", 400},
+        {CLOCHE_E_INVALID_JSON, "invalid_argument", 400},
+        {CLOCHE_E_UNKNOWN_LANGUAGE, "invalid_argument", 400},
+        {CLOCHE_E_FILE_KIND, "invalid_argument", 400},
+        {CLOCHE_E_TOO_LARGE, "invalid_argument", 413},
+        {CLOCHE_E_UNAUTHORIZED, "unauthenticated", 401},
+        {CLOCHE_E_FORBIDDEN, "permission_denied", 403},
+        {CLOCHE_E_FILE_DENIED, "permission_denied", 403},
+        {CLOCHE_E_NOT_FOUND, "not_found", 404},
+        {CLOCHE_E_FILE_NOT_FOUND, "not_found", 404},
+        {CLOCHE_E_PROCESS_ENDED, "not_found", 404},
+        {CLOCHE_E_FILE_EXISTS, "already_exists", 409},
+        {CLOCHE_E_STATE, "failed_precondition", 409},
+        {CLOCHE_E_QUEUE_FULL, "resource_exhausted", 429},
+        {CLOCHE_E_DISK_FULL, "resource_exhausted", 507},
+        {CLOCHE_E_SANDBOX_ENDED, "unavailable", 502},
+        {CLOCHE_E_STOPPING, "unavailable", 503},
+        {CLOCHE_E_RESOURCE, "unavailable", 503},
+        {CLOCHE_E_TIMEOUT, "deadline_exceeded", 504},
+};
+
+static const char *code_of(enum cloche_code from, unsigned *ret_status)
+{
+        for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
+                if (codes[i].from == from) {
+                        *ret_status = codes[i].status;
+                        return codes[i].code;
+                }
+        *ret_status = 500;
+        return "internal";
+}
+
+/* -- answers ----------------------------------------------------------------------------------------------------- */
+
+void e2b_answer(struct e2b_request *q, unsigned status, json_t *body)
+{
+        char *text = json_dump_text(body, JSON_COMPACT | JSON_ENCODE_ANY);
+
+        http_answer(q->request, text ? status : 500, JSON_TYPE, text ? text : "{}", text ? strlen(text) : 2);
+        free(text);
+        json_decref(body);
+}
+
+void e2b_answer_empty(struct e2b_request *q)
+{
+        http_answer(q->request, 204, NULL, "", 0);
+}
+
+static json_t *valid(const char *text)
+{
+        return json_valid_text(text, strlen(text));
+}
+
+static void refuse(struct e2b_request *q, unsigned status, const char *code, const char *message)
+{
+        enum e2b_plane plane = q->route ? q->route->plane : E2B_CONTROL;
+
+        if (q->is_streaming || plane == E2B_STREAM) {
+                if (!q->is_streaming)
+                        e2b_stream_begin(q);
+                e2b_stream_end(q, code, message);
+        } else if (plane == E2B_UNARY) {
+                e2b_answer(q, status, json_pack("{s:s, s:o}", "code", code, "message", valid(message)));
+        } else if (plane == E2B_CODE || plane == E2B_CONTEXTS) {
+                http_answer(q->request, status, "text/plain; charset=utf-8", message, strlen(message));
+        } else {
+                e2b_answer(q, status, json_pack("{s:i, s:o}", "code", (int)status, "message", valid(message)));
+        }
+}
+
+void e2b_refuse(struct e2b_request *q, unsigned status, const char *code, const char *format, ...)
+{
+        char message[1024];
+        va_list args;
+
+        va_start(args, format);
+        vsnprintf(message, sizeof(message), format, args);
+        va_end(args);
+        refuse(q, status, code, message);
+}
+
+void e2b_fail(struct e2b_request *q, const struct e2b_reply *reply)
+{
+        unsigned status;
+        const char *code = code_of(reply->e->code, &status);
+
+        refuse(q, status, code, reply->e->msg);
+}
+
+/* The clients read this status as "the sandbox is not running" on each plane. */
+void e2b_gone(struct e2b_request *q)
+{
+        e2b_answer(q, 502,
+                   json_pack("{s:s, s:s, s:i}", "sandboxId", q->sandbox ? q->sandbox : "", "message",
+                             "The sandbox was not found", "code", 502));
+}
+
+void e2b_refuse_request(struct http_request *request, unsigned status, const struct cloche_err *e)
+{
+        json_t *body = json_pack("{s:i, s:o}", "code", (int)status, "message", valid(e->msg));
+        char *text = body ? json_dump_text(body, JSON_COMPACT) : NULL;
+
+        http_answer(request, status, JSON_TYPE, text ? text : "{}", text ? strlen(text) : 2);
+        free(text);
+        json_decref(body);
+}
+
+/* -- streams ----------------------------------------------------------------------------------------------------- */
+
+void e2b_stream_begin(struct e2b_request *q)
+{
+        q->is_streaming = 1;
+        q->alive_ns = clock_now_ns();
+        http_stream_raw(q->request, 200, STREAM_TYPE, -1);
+}
+
+/* message: stolen. A message that is lost ends the stream without its last envelope, which the client takes for
+ * a failure. */
+static void send_envelope(struct e2b_request *q, unsigned flags, json_t *message)
+{
+        char *text = json_dump_text(message, JSON_COMPACT);
+        size_t size = text ? strlen(text) : 0;
+        const unsigned char head[] = {(unsigned char)flags, (unsigned char)(size >> 24), (unsigned char)(size >> 16),
+                                      (unsigned char)(size >> 8), (unsigned char)size};
+
+        json_decref(message);
+        if (!q->is_broken && (!text || http_stream_write(q->request, head, sizeof(head)) < 0 ||
+                              http_stream_write(q->request, text, size) < 0))
+                q->is_broken = 1;
+        free(text);
+        q->alive_ns = clock_now_ns();
+        e2b_stream_hold(q);
+}
+
+void e2b_stream_send(struct e2b_request *q, json_t *message)
+{
+        send_envelope(q, 0, message);
+}
+
+void e2b_stream_end(struct e2b_request *q, const char *code, const char *message)
+{
+        send_envelope(q, FLAG_END,
+                      code ? json_pack("{s:{s:s, s:o}}", "error", "code", code, "message", valid(message))
+                           : json_object());
+        if (q->is_broken)
+                http_stream_break(q->request);
+        else
+                http_stream_end(q->request);
+}
+
+void e2b_stream_hold(struct e2b_request *q)
+{
+        size_t waiting = q->is_streaming ? http_stream_waiting(q->request) : 0;
+        int wanted = q->is_held ? waiting > LOW_BYTES : waiting > HIGH_BYTES;
+
+        if (!q->sandbox_request || wanted == q->is_held)
+                return;
+        q->is_held = wanted;
+        sandbox_request_hold(q->sandbox_request, wanted);
+}

@@ -1,0 +1,329 @@
+/* Files of envd (filesystem.Filesystem). Runs in: cloched-engine, on its loop, with the rights of the daemon's
+ * user. */
+#include "internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEPTH_MAX 64
+#define ENTRIES_MAX 100000
+
+/* -- entries ----------------------------------------------------------------------------------------------------- */
+
+static json_t *text_of(const json_t *value, const struct buf *attachments)
+{
+        const char *bytes;
+        size_t size;
+
+        return e2b_bytes(value, attachments, &bytes, &size) ? json_valid_text(bytes, size) : json_string("");
+}
+
+/* As Go writes modes. */
+static json_t *permissions_of(const char *type, json_int_t mode)
+{
+        static const char letters[] = "rwxrwxrwx";
+        char text[11] = "----------";
+
+        text[0] = strcmp(type, "directory") == 0 ? 'd' : strcmp(type, "symlink") == 0 ? 'L' : '-';
+        for (int i = 0; i < 9; i++)
+                if (mode >> (8 - i) & 1)
+                        text[i + 1] = letters[i];
+        return json_string(text);
+}
+
+static const char *type_of(const char *type)
+{
+        return strcmp(type, "directory") == 0 ? "FILE_TYPE_DIRECTORY"
+               : strcmp(type, "symlink") == 0 ? "FILE_TYPE_SYMLINK"
+               : strcmp(type, "file") == 0    ? "FILE_TYPE_FILE"
+                                              : "FILE_TYPE_UNSPECIFIED";
+}
+
+/* All files belong to the one user of a sandbox, or look as if. */
+static json_t *entry_of(const json_t *file, const struct buf *attachments)
+{
+        const char *type = e2b_text(file, "type");
+        json_int_t mode = json_integer_value(json_object_get(file, "mode"));
+        json_t *entry = json_pack("{s:o, s:s, s:o, s:o, s:I, s:o, s:s, s:s, s:O?}", "name",
+                                  text_of(json_object_get(file, "name"), attachments), "type", type_of(type), "path",
+                                  text_of(json_object_get(file, "path"), attachments), "size",
+                                  json_sprintf("%lld", (long long)json_integer_value(json_object_get(file, "size"))),
+                                  "mode", mode, "permissions", permissions_of(type, mode), "owner", E2B_USER, "group",
+                                  E2B_USER, "modifiedTime", json_object_get(file, "modifiedAt"));
+
+        return e2b_put(entry, "symlinkTarget",
+                       json_object_get(file, "target") ? text_of(json_object_get(file, "target"), attachments) : NULL);
+}
+
+/* -- one file ---------------------------------------------------------------------------------------------------- */
+
+static json_t *path_param(const struct e2b_request *q, const char *name)
+{
+        return e2b_path(e2b_text(q->body, name));
+}
+
+static void on_entry(struct e2b_request *q, const struct e2b_reply *reply)
+{
+        e2b_answer(q, 200, json_pack("{s:o}", "entry", entry_of(reply->result, reply->attachments)));
+}
+
+static void stat_of(struct e2b_request *q, const char *name)
+{
+        e2b_call(q, "file.stat", json_pack("{s:o}", "path", path_param(q, name)), NULL, on_entry);
+}
+
+static void stat_path(struct e2b_request *q)
+{
+        stat_of(q, "path");
+}
+
+void e2b_on_stat(struct e2b_request *q)
+{
+        e2b_with_sandbox(q, stat_path);
+}
+
+/* -- directories ------------------------------------------------------------------------------------------------- */
+
+static void on_made(struct e2b_request *q, const struct e2b_reply *reply)
+{
+        (void)reply;
+        stat_of(q, "path");
+}
+
+static void on_absent(struct e2b_request *q, const struct e2b_reply *reply)
+{
+        if (reply->e->code != CLOCHE_E_FILE_NOT_FOUND)
+                e2b_fail(q, reply);
+        else
+                e2b_call(q, "file.mkdir", json_pack("{s:o, s:b}", "path", path_param(q, "path"), "recursive", 1), NULL,
+                         on_made);
+}
+
+static void on_present(struct e2b_request *q, const struct e2b_reply *reply)
+{
+        const char *path = e2b_text(q->body, "path");
+
+        if (strcmp(e2b_text(reply->result, "type"), "directory") == 0)
+                e2b_refuse(q, 409, "already_exists", "directory already exists: %.500s", path ? path : "");
+        else
+                e2b_refuse(q, 400, "invalid_argument", "path already exists but it is not a directory: %.500s",
+                           path ? path : "");
+}
+
+static void make_dir(struct e2b_request *q)
+{
+        q->fail = on_absent;
+        e2b_call(q, "file.stat", json_pack("{s:o}", "path", path_param(q, "path")), NULL, on_present);
+}
+
+void e2b_on_make_dir(struct e2b_request *q)
+{
+        e2b_with_sandbox(q, make_dir);
+}
+
+/* Depth 1 is the directory itself, whose entries have no slash in their relative path. */
+static size_t depth_of(const char *relative)
+{
+        size_t depth = 1;
+
+        for (; relative && *relative; relative++)
+                depth += *relative == '/';
+        return depth;
+}
+
+static void on_listed(struct e2b_request *q, const struct e2b_reply *reply)
+{
+        const json_t *files = json_object_get(reply->result, "entries");
+        json_int_t depth = json_integer_value(json_object_get(q->body, "depth"));
+        json_t *entries = json_array();
+
+        for (size_t i = 0; i < json_array_size(files); i++) {
+                const json_t *file = json_array_get(files, i);
+                json_t *relative = text_of(json_object_get(file, "relativePath"), reply->attachments);
+
+                if (depth_of(json_string_value(relative)) <= (size_t)(depth ? depth : 1))
+                        json_array_append_new(entries, entry_of(file, reply->attachments));
+                json_decref(relative);
+        }
+        e2b_answer(q, 200, json_pack("{s:o}", "entries", entries));
+}
+
+static void list_dir(struct e2b_request *q)
+{
+        json_int_t depth = json_integer_value(json_object_get(q->body, "depth"));
+
+        if (depth < 0 || depth > DEPTH_MAX) {
+                e2b_refuse(q, 400, "invalid_argument", "'depth' must be 0 to %d", DEPTH_MAX);
+                return;
+        }
+        e2b_call(q, "file.list",
+                 json_pack("{s:o, s:b, s:b, s:i}", "path", path_param(q, "path"), "recursive", depth > 1, "hidden", 1,
+                           "limit", ENTRIES_MAX),
+                 NULL, on_listed);
+}
+
+void e2b_on_list_dir(struct e2b_request *q)
+{
+        e2b_with_sandbox(q, list_dir);
+}
+
+/* -- move and remove --------------------------------------------------------------------------------------------- */
+
+static void on_moved(struct e2b_request *q, const struct e2b_reply *reply)
+{
+        (void)reply;
+        stat_of(q, "destination");
+}
+
+static void on_parent(struct e2b_request *q, const struct e2b_reply *reply)
+{
+        (void)reply;
+        e2b_call(q, "file.move",
+                 json_pack("{s:o, s:o}", "from", path_param(q, "source"), "to", path_param(q, "destination")), NULL,
+                 on_moved);
+}
+
+/* Missing directories above the destination are made, once the source is known to exist. */
+static void on_source(struct e2b_request *q, const struct e2b_reply *reply)
+{
+        json_t *to = path_param(q, "destination");
+        const char *path = json_string_value(to), *slash = path ? strrchr(path, '/') : NULL;
+
+        if (slash && slash != path)
+                e2b_call(q, "file.mkdir",
+                         json_pack("{s:s%, s:b}", "path", path, (size_t)(slash - path), "recursive", 1), NULL,
+                         on_parent);
+        else
+                on_parent(q, reply);
+        json_decref(to);
+}
+
+static void move(struct e2b_request *q)
+{
+        e2b_call(q, "file.stat", json_pack("{s:o}", "path", path_param(q, "source")), NULL, on_source);
+}
+
+void e2b_on_move(struct e2b_request *q)
+{
+        e2b_with_sandbox(q, move);
+}
+
+static void on_removed(struct e2b_request *q, const struct e2b_reply *reply)
+{
+        (void)reply;
+        e2b_answer(q, 200, json_object());
+}
+
+static void remove_path(struct e2b_request *q)
+{
+        e2b_call(q, "file.remove",
+                 json_pack("{s:o, s:b, s:b}", "path", path_param(q, "path"), "recursive", 1, "force", 1), NULL,
+                 on_removed);
+}
+
+void e2b_on_remove(struct e2b_request *q)
+{
+        e2b_with_sandbox(q, remove_path);
+}
+
+/* -- watch ------------------------------------------------------------------------------------------------------- */
+
+static const struct {
+        const char *from, *to;
+} changes[] = {
+        {"create", "EVENT_TYPE_CREATE"},
+        {"modify", "EVENT_TYPE_WRITE"},
+        {"delete", "EVENT_TYPE_REMOVE"},
+        {"attrib", "EVENT_TYPE_CHMOD"},
+};
+
+/* name: relative to the watched directory. */
+static void send_change(struct e2b_request *q, const char *type, const json_t *path, const struct buf *attachments)
+{
+        json_t *text = text_of(path, attachments), *base = path_param(q, "path");
+        const char *name = json_string_value(text), *below = json_string_value(base);
+        size_t size = below ? strlen(below) : 0;
+
+        while (size > 1 && below[size - 1] == '/')
+                size--;
+        if (name && below && strncmp(name, below, size) == 0)
+                for (name += size; *name == '/'; name++)
+                        ;
+        e2b_stream_send(q, json_pack("{s:{s:s, s:s}}", "filesystem", "name", name ? name : "", "type", type));
+        json_decref(text);
+        json_decref(base);
+}
+
+static void on_change(struct e2b_request *q, const char *event, const json_t *about, const struct buf *attachments)
+{
+        const char *type = e2b_text(about, "type");
+
+        if (strcmp(event, "ready") == 0)
+                e2b_stream_send(q, json_pack("{s:{}}", "start"));
+        if (strcmp(event, "change") != 0 || !type)
+                return;
+        for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++)
+                if (strcmp(changes[i].from, type) == 0)
+                        send_change(q, changes[i].to, json_object_get(about, "path"), attachments);
+        /* The core reports a file that was made and written as made. */
+        if (strcmp(type, "create") == 0 && !json_is_true(json_object_get(about, "isDirectory")))
+                send_change(q, "EVENT_TYPE_WRITE", json_object_get(about, "path"), attachments);
+        if (strcmp(type, "move") == 0) {
+                if (json_object_get(about, "from"))
+                        send_change(q, "EVENT_TYPE_RENAME", json_object_get(about, "from"), attachments);
+                send_change(q, "EVENT_TYPE_CREATE", json_object_get(about, "path"), attachments);
+        }
+}
+
+static void on_watch_end(struct e2b_request *q, const struct e2b_reply *reply)
+{
+        (void)reply;
+        e2b_stream_end(q, NULL, NULL);
+}
+
+static void send_alive(struct e2b_request *q)
+{
+        e2b_stream_send(q, json_pack("{s:{}}", "keepalive"));
+}
+
+static void on_watch_deadline(struct e2b_request *q)
+{
+        e2b_stream_end(q, "deadline_exceeded", "the timeout of the watch is over");
+}
+
+static void on_watched(struct e2b_request *q, const struct e2b_reply *reply)
+{
+        const char *timeout = http_request_header(q->request, "Connect-Timeout-Ms"),
+                   *interval = http_request_header(q->request, "Keepalive-Ping-Interval");
+        unsigned long long timeout_ms = timeout ? strtoull(timeout, NULL, 10) : 0,
+                           interval_s = interval ? strtoull(interval, NULL, 10) : 0;
+
+        if (strcmp(e2b_text(reply->result, "type"), "directory") != 0) {
+                e2b_refuse(q, 400, "invalid_argument", "the path is not a directory: %.500s",
+                           e2b_text(q->body, "path"));
+                return;
+        }
+        e2b_stream_begin(q);
+        q->alive_every_ns = (interval_s > 0 && interval_s <= 3600 ? interval_s : 90) * UINT64_C(1000000000);
+        q->on_alive = send_alive;
+        if (timeout_ms > 0) {
+                q->deadline_ns = q->alive_ns + timeout_ms * 1000000;
+                q->on_deadline = on_watch_deadline;
+        }
+        q->on_event = on_change;
+        e2b_call(q, "file.watch",
+                 json_pack("{s:o, s:b, s:[]}", "path", path_param(q, "path"), "recursive",
+                           json_is_true(json_object_get(q->body, "recursive")), "exclude"),
+                 NULL, on_watch_end);
+}
+
+static void watch(struct e2b_request *q)
+{
+        e2b_call(q, "file.stat", json_pack("{s:o}", "path", path_param(q, "path")), NULL, on_watched);
+}
+
+void e2b_on_watch(struct e2b_request *q)
+{
+        e2b_with_sandbox(q, watch);
+}

@@ -1,0 +1,166 @@
+/* Shared by the files of the E2B API: a request on its way to the core, and its answer. */
+#ifndef CLOCHE_DAEMON_E2B_INTERNAL_H
+#define CLOCHE_DAEMON_E2B_INTERNAL_H
+
+#include "e2b.h"
+
+#include "base/buf.h"
+#include "daemon/http/query.h"
+#include "daemon/http/server.h"
+#include "sandbox/core/sandbox.h"
+#include "wire/json.h"
+
+#include <jansson.h>
+#include <sys/queue.h>
+#include <uv.h>
+
+#define E2B_ENVD_VERSION "0.6.4" /* decides which features the clients use */
+#define E2B_ENVD_PORT 49983
+#define E2B_CODE_PORT 49999
+#define E2B_HOME "/home/user"
+#define E2B_USER "user"
+
+/* Labels of a sandbox that hold what its creator asked of this API; the others are its metadata. */
+#define E2B_LABEL "e2b."
+#define E2B_LABEL_TEMPLATE E2B_LABEL "template"
+#define E2B_LABEL_OPTIONS E2B_LABEL "options" /* an object as text: secure, autoResume, internet, network */
+
+struct e2b_request;
+
+/* -- routes ---------------------------------------------------------------------------------------------------- */
+
+/* The shape of errors, and who may send the request. */
+enum e2b_plane {
+        E2B_CONTROL, /* {code, message}; an API key */
+        E2B_FILES,   /* {code, message}; the sandbox's token, or a signature */
+        E2B_UNARY,   /* of Connect: {code: "not_found", message}; the sandbox's token */
+        E2B_STREAM,  /* of Connect: envelopes; the same */
+        E2B_CODE,    /* text; the same */
+        E2B_CONTEXTS /* text; none: the genuine clients send none */
+};
+
+struct e2b_route {
+        const char *verb;
+        const char *path; /* {id} stands for one part */
+        enum e2b_plane plane;
+        void (*handle)(struct e2b_request *q);
+};
+
+/* part: of {id}, decoded; owned by the caller. NULL: there is no such route. */
+const struct e2b_route *e2b_route_find(const char *verb, const char *path, unsigned port, char **ret_part);
+
+/* -- requests -------------------------------------------------------------------------------------------------- */
+
+struct e2b_reply {
+        const json_t *result;
+        const struct buf *attachments;
+        /* For a failure; result is NULL then. */
+        const struct cloche_err *e;
+};
+
+typedef void (*e2b_then)(struct e2b_request *q, const struct e2b_reply *reply);
+
+struct e2b_request {
+        TAILQ_ENTRY(e2b_request) link;
+        struct daemon *daemon;
+        struct http_request *request;
+        int64_t principal;
+        const struct e2b_route *route;
+        char *part;
+        char *sandbox;                       /* its id, which is its name; NULL: none */
+        json_t *described;                   /* the sandbox, as sandbox.get returns it; NULL: not asked yet */
+        json_t *body;                        /* an object; NULL: not JSON */
+        struct image_request *image_request; /* to the image store, or NULL */
+        /* The open request to the core, and its callbacks. */
+        struct sandbox_request *sandbox_request;
+        e2b_then then, fail; /* fail: NULL: the client gets the error */
+        void (*go_on)(struct e2b_request *q);
+        void (*on_event)(struct e2b_request *q, const char *event, const json_t *about, const struct buf *attachments);
+        int is_streaming, is_held;
+        int is_broken;                                  /* the stream is to break off, without its end */
+        uint64_t alive_ns, alive_every_ns, deadline_ns; /* monotonic; 0: none */
+        void (*on_deadline)(struct e2b_request *q);
+        void (*on_alive)(struct e2b_request *q);
+        void (*on_taken)(struct e2b_request *q); /* the client has read some of the answer */
+        void (*on_body)(struct e2b_request *q, const void *bytes, size_t size);
+        void (*on_whole)(struct e2b_request *q); /* the body ended */
+        /* For the handler. */
+        void *state;
+        void (*state_done)(void *state);
+};
+
+struct e2b_process;
+
+struct e2b {
+        TAILQ_HEAD(e2b_requests, e2b_request) requests;
+        TAILQ_HEAD(e2b_processes, e2b_process) processes;
+        uv_timer_t *timer;
+};
+
+/* Its open request to the core is cancelled. */
+void e2b_request_free(struct e2b_request *q);
+/* params: stolen; "sandbox" is added if the request has one. then gets the result. */
+void e2b_call(struct e2b_request *q, const char *method, json_t *params, const struct buf *attachments, e2b_then then);
+/* value: stolen; NULL adds nothing. Returns object. */
+json_t *e2b_put(json_t *object, const char *name, json_t *value);
+const char *e2b_text(const json_t *object, const char *name); /* NULL: absent, or no text */
+/* A parameter of the query, decoded; owned by the caller. NULL: absent or malformed. */
+char *e2b_query(const struct e2b_request *q, const char *name);
+/* A path as the clients mean it: "", "~" and relative ones begin at the home directory. */
+json_t *e2b_path(const char *path);
+/* Bytes of a value of the core. 0: it is neither text nor bytes. */
+int e2b_bytes(const json_t *value, const struct buf *attachments, const char **ret, size_t *ret_size);
+
+/* -- answers --------------------------------------------------------------------------------------------------- */
+
+void e2b_answer(struct e2b_request *q, unsigned status, json_t *body); /* body: stolen */
+void e2b_answer_empty(struct e2b_request *q);                          /* 204 */
+/* In the shape of the plane. */
+void e2b_fail(struct e2b_request *q, const struct e2b_reply *reply);
+void e2b_refuse(struct e2b_request *q, unsigned status, const char *code, const char *format, ...)
+        __attribute__((format(printf, 4, 5)));
+void e2b_gone(struct e2b_request *q); /* 502: the sandbox does not run */
+
+/* A stream of Connect. message: stolen. */
+void e2b_stream_begin(struct e2b_request *q);
+void e2b_stream_send(struct e2b_request *q, json_t *message);
+/* code: NULL: success. */
+void e2b_stream_end(struct e2b_request *q, const char *code, const char *message);
+/* Send no more output while the client does not read. */
+void e2b_stream_hold(struct e2b_request *q);
+
+/* -- secrets --------------------------------------------------------------------------------------------------- */
+
+void e2b_access_token(const struct daemon *d, const char *sandbox, char ret[TOKEN_SECRET_SIZE]);
+int e2b_is_api_key(const struct daemon *d, const char *key);
+int e2b_is_access_token(const struct daemon *d, const char *sandbox, const char *token);
+/* True if the query has a signature of this sandbox for the operation, "read" or "write". */
+int e2b_is_signed(const struct e2b_request *q, const char *operation);
+void e2b_random_id(char *ret, size_t size);
+
+/* -- sandboxes ------------------------------------------------------------------------------------------------- */
+
+/* options of the label; a new reference, an empty object if there are none. */
+json_t *e2b_options(const json_t *described);
+/* Continue with a running sandbox, which is woken if it may be; else answer 502. */
+void e2b_with_sandbox(struct e2b_request *q, void (*then)(struct e2b_request *q));
+
+/* -- processes ------------------------------------------------------------------------------------------------- */
+
+void e2b_processes_done(struct e2b *e2b);
+
+/* -- handlers -------------------------------------------------------------------------------------------------- */
+
+/* clang-format off */
+#define E2B_HANDLERS(ROW) \
+        ROW(create) ROW(get) ROW(kill) ROW(list) ROW(timeout) ROW(refresh) ROW(connect) ROW(resume) ROW(pause) \
+        ROW(teams) ROW(healthy) ROW(network) ROW(health) ROW(envs) ROW(download) ROW(upload) ROW(start) \
+        ROW(attach) ROW(processes) ROW(input) ROW(close_input) ROW(signal) ROW(update) ROW(stat) ROW(list_dir) \
+        ROW(make_dir) ROW(move) ROW(remove) ROW(watch) ROW(execute) ROW(context_create) ROW(context_list) \
+        ROW(context_delete) ROW(context_restart)
+/* clang-format on */
+#define ROW(name) void e2b_on_##name(struct e2b_request *q);
+E2B_HANDLERS(ROW)
+#undef ROW
+
+#endif

@@ -1,0 +1,426 @@
+/* One request of the API: its path, its body, its requests to the core. Runs in: cloched-engine, on its loop,
+ * with the rights of the daemon's user. */
+#include "internal.h"
+
+#include "daemon/http/query.h"
+#include "daemon/images/program.h"
+#include "daemon/preview/preview.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "wire/json.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define TURN_MS 100 /* streams break off, and have keepalives and deadlines, at multiples of this */
+
+/* -- the sandbox and the port that a request is for -------------------------------------------------------------- */
+
+/* Clients with a URL of their own for sandboxes send both in headers; others have PORT-ID as the first part of
+ * the host. Returns the port, 0: the request is for the control plane. ret: NULL, or owned by the caller. */
+static unsigned target_of(const struct http_request *request, char **ret)
+{
+        const char *id = http_request_header(request, "E2b-Sandbox-Id"),
+                   *number = http_request_header(request, "E2b-Sandbox-Port"),
+                   *host = http_request_header(request, "Host");
+        char *end;
+        unsigned long port;
+
+        *ret = NULL;
+        if (id) {
+                port = number ? strtoul(number, &end, 10) : E2B_ENVD_PORT;
+                *ret = strdup(id);
+                return port <= 65535 ? (unsigned)port : 0;
+        }
+        port = host ? strtoul(host, &end, 10) : 0;
+        if (port == 0 || port > 65535 || *end != '-' || !strchr(end, '.'))
+                return 0;
+        *ret = strndup(end + 1, strcspn(end + 1, "."));
+        return (unsigned)port;
+}
+
+/* A signed URL names no sandbox. */
+static int is_signed_url(const struct http_request *request)
+{
+        return strcmp(http_request_path(request), "/files") == 0 &&
+               strstr(http_request_query(request), "signature=") != NULL;
+}
+
+int e2b_is_known(const struct daemon *d, const struct http_request *request)
+{
+        const char *key = http_request_header(request, "X-API-KEY");
+        char *sandbox;
+        int is_known;
+
+        (void)target_of(request, &sandbox);
+        is_known =
+                (key && e2b_is_api_key(d, key)) || (sandbox && sandboxes_has(d->sandboxes, PRINCIPAL_TOKEN, sandbox));
+        free(sandbox);
+        return is_known;
+}
+
+int e2b_takes_head(const struct http_request *request)
+{
+        char *sandbox;
+        unsigned port = target_of(request, &sandbox);
+        int is_port = sandbox && port != E2B_ENVD_PORT && port != E2B_CODE_PORT;
+
+        free(sandbox);
+        return is_port ||
+               (strcmp(http_request_path(request), "/files") == 0 && strcmp(http_request_verb(request), "POST") == 0);
+}
+
+/* -- life -------------------------------------------------------------------------------------------------------- */
+
+void e2b_request_free(struct e2b_request *q)
+{
+        if (q->sandbox_request)
+                sandbox_request_cancel(q->sandbox_request);
+        if (q->image_request)
+                image_request_detach(q->image_request);
+        if (q->state_done)
+                q->state_done(q->state);
+        TAILQ_REMOVE(&q->daemon->e2b->requests, q, link);
+        json_decref(q->described);
+        json_decref(q->body);
+        free(q->sandbox);
+        free(q->part);
+        free(q);
+}
+
+static void on_over(void *data)
+{
+        e2b_request_free(data);
+}
+
+static void on_taken(void *data)
+{
+        struct e2b_request *q = data;
+
+        e2b_stream_hold(q);
+        if (q->on_taken)
+                q->on_taken(q);
+}
+
+static void on_body(void *data, const void *bytes, size_t size)
+{
+        struct e2b_request *q = data;
+
+        if (q->on_body)
+                q->on_body(q, bytes, size);
+}
+
+static void on_whole(void *data)
+{
+        struct e2b_request *q = data;
+
+        if (q->on_whole)
+                q->on_whole(q);
+}
+
+static struct e2b_request *request_new(struct daemon *d, struct http_request *request, int64_t principal)
+{
+        static const struct http_handler handler = {.on_body = on_body,
+                                                    .on_whole = on_whole,
+                                                    .on_over = on_over,
+                                                    .on_taken = on_taken};
+        struct e2b_request *q = calloc(1, sizeof(*q));
+
+        if (!q)
+                return NULL;
+        q->daemon = d;
+        q->request = request;
+        q->principal = principal;
+        TAILQ_INSERT_TAIL(&d->e2b->requests, q, link);
+        http_request_handle(request, &handler, q);
+        return q;
+}
+
+/* -- the body ---------------------------------------------------------------------------------------------------- */
+
+#define ENVELOPE_SIZE 5 /* flags, and the length as a big-endian number */
+
+/* The request of a stream is one envelope. Returns the size of its message, or 0. */
+static size_t open_envelope(const char **bytes, size_t size)
+{
+        const unsigned char *head = (const unsigned char *)*bytes;
+        size_t length;
+
+        if (size < ENVELOPE_SIZE || head[0] != 0)
+                return 0;
+        length = (size_t)head[1] << 24 | (size_t)head[2] << 16 | (size_t)head[3] << 8 | head[4];
+        *bytes += ENVELOPE_SIZE;
+        return length == size - ENVELOPE_SIZE ? length : 0;
+}
+
+/* True if the body is what the route expects; else the request is refused. An absent body is an empty object. */
+static int read_body(struct e2b_request *q)
+{
+        const struct buf *body = http_request_body(q->request);
+        const char *bytes = body->data;
+        size_t size = body->size;
+        struct cloche_err e = {0};
+
+        if (q->route->plane == E2B_FILES)
+                return 1;
+        if (q->route->plane == E2B_STREAM && (size = open_envelope(&bytes, size)) == 0) {
+                e2b_refuse(q, 400, "invalid_argument",
+                           "the body is not one envelope of application/connect+json, uncompressed");
+                return 0;
+        }
+        if (size == 0)
+                q->body = json_object();
+        else if (json_load_text(bytes, size, &q->body, &e) < 0)
+                e2b_refuse(q, 400, "invalid_argument", "the body: %s", e.msg);
+        else if (!json_is_object(q->body))
+                e2b_refuse(q, 400, "invalid_argument", "the body must be a JSON object");
+        return q->body != NULL && json_is_object(q->body);
+}
+
+/* -- handling ---------------------------------------------------------------------------------------------------- */
+
+static int may_send(const struct e2b_request *q)
+{
+        const char *key = http_request_header(q->request, "X-API-KEY");
+
+        return q->route->plane != E2B_CONTROL || (key && e2b_is_api_key(q->daemon, key));
+}
+
+static void no_such_port(struct http_request *request, const struct cloche_err *e)
+{
+        json_t *body = json_pack("{s:i, s:s}", "code", 502, "message", e->msg);
+        char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+
+        http_answer(request, 502, "application/json", text ? text : "{}", text ? strlen(text) : 2);
+        free(text);
+        json_decref(body);
+}
+
+/* A port of a program in the sandbox. */
+static void forward(struct daemon *d, struct http_request *request, int64_t principal, const char *sandbox,
+                    unsigned port)
+{
+        const struct proxy_target to = {.principal = principal,
+                                        .sandbox = sandbox,
+                                        .port = port,
+                                        .target = http_request_target(request),
+                                        .failed = no_such_port};
+        struct cloche_err e = {0};
+
+        if (!sandboxes_has(d->sandboxes, principal, sandbox))
+                err_set(&e, CLOCHE_E_NOT_FOUND, "The sandbox was not found");
+        else if (proxy_begin(d, request, &to, &e) == 0)
+                return;
+        no_such_port(request, &e);
+}
+
+/* The route is found and the sender may use it. */
+static void handle(struct e2b_request *q)
+{
+        if (q->route->plane == E2B_CONTROL && q->part) {
+                q->sandbox = q->part;
+                q->part = NULL;
+        }
+        if (read_body(q))
+                q->route->handle(q);
+}
+
+void e2b_handle(struct daemon *d, struct http_request *request, int64_t principal)
+{
+        const char *path = http_request_path(request);
+        struct e2b_request *q;
+        char *sandbox;
+        unsigned port = target_of(request, &sandbox);
+
+        if (sandbox && port != E2B_ENVD_PORT && port != E2B_CODE_PORT) {
+                forward(d, request, principal, sandbox, port);
+                free(sandbox);
+                return;
+        }
+        q = request_new(d, request, principal);
+        if (!q) {
+                http_answer(request, 500, "application/json", "{\"code\":500,\"message\":\"out of memory\"}", 38);
+                free(sandbox);
+                return;
+        }
+        q->sandbox = sandbox;
+        if (!sandbox && is_signed_url(request))
+                port = E2B_ENVD_PORT;
+        q->route = e2b_route_find(http_request_verb(request), path, port, &q->part);
+        if (!q->route)
+                e2b_refuse(q, 404, "unimplemented", "there is nothing at %.20s %.100s", http_request_verb(request),
+                           path);
+        else if (!may_send(q))
+                e2b_refuse(q, 401, "unauthenticated",
+                           "the API key is missing or wrong: cloche e2b env prints the one of this daemon");
+        else
+                handle(q);
+}
+
+/* -- requests to the core ---------------------------------------------------------------------------------------- */
+
+static void on_reply(struct e2b_request *q, const struct e2b_reply *reply)
+{
+        e2b_then then = reply->e ? q->fail : q->then;
+
+        q->sandbox_request = NULL;
+        q->then = q->fail = NULL;
+        q->on_event = NULL;
+        if (then)
+                then(q, reply);
+        else
+                e2b_fail(q, reply);
+}
+
+static void on_result(void *data, const json_t *result, const struct buf *attachments)
+{
+        on_reply(data, &(struct e2b_reply){.result = result, .attachments = attachments});
+}
+
+static void on_fail(void *data, const struct cloche_err *e, const json_t *about)
+{
+        (void)about;
+        on_reply(data, &(struct e2b_reply){.e = e});
+}
+
+static void on_event(void *data, const char *event, const json_t *about, const struct buf *attachments)
+{
+        struct e2b_request *q = data;
+
+        if (q->on_event)
+                q->on_event(q, event, about, attachments);
+}
+
+void e2b_call(struct e2b_request *q, const char *method, json_t *params, const struct buf *attachments, e2b_then then)
+{
+        static const struct sandbox_face face = {.event = on_event, .result = on_result, .fail = on_fail};
+        static const struct buf none = {0};
+        struct cloche_err e = {0};
+        int r;
+
+        if (q->sandbox)
+                json_object_set_new(params, "sandbox", json_string(q->sandbox));
+        q->then = then;
+        r = params ? sandboxes_request(q->daemon->sandboxes, q->principal, method, params,
+                                       attachments ? attachments : &none, &face, q, &q->sandbox_request, &e)
+                   : err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "make a request to a sandbox");
+        json_decref(params);
+        if (r < 0)
+                on_reply(q, &(struct e2b_reply){.e = &e});
+}
+
+/* -- parts of requests ------------------------------------------------------------------------------------------- */
+
+json_t *e2b_put(json_t *object, const char *name, json_t *value)
+{
+        if (value)
+                json_object_set_new(object, name, value);
+        return object;
+}
+
+const char *e2b_text(const json_t *object, const char *name)
+{
+        return json_string_value(json_object_get(object, name));
+}
+
+char *e2b_query(const struct e2b_request *q, const char *name)
+{
+        struct cloche_err e = {0};
+        json_t *params = NULL;
+        const char *text = query_parse(http_request_query(q->request), &params, &e) < 0 ? NULL : e2b_text(params, name);
+        char *value = text ? strdup(text) : NULL;
+
+        json_decref(params);
+        return value;
+}
+
+json_t *e2b_path(const char *path)
+{
+        if (!path || !*path || strcmp(path, "~") == 0)
+                return json_string(E2B_HOME);
+        if (path[0] == '/')
+                return json_string(path);
+        return json_sprintf(E2B_HOME "/%s", path[0] == '~' && path[1] == '/' ? path + 2 : path);
+}
+
+int e2b_bytes(const json_t *value, const struct buf *attachments, const char **ret, size_t *ret_size)
+{
+        json_int_t at = json_integer_value(json_object_get(value, "at")),
+                   size = json_integer_value(json_object_get(value, "n"));
+
+        if (json_is_string(value)) {
+                *ret = json_string_value(value);
+                *ret_size = json_string_length(value);
+                return 1;
+        }
+        if (!json_is_object(value) || !attachments || at < 0 || size < 0 ||
+            (uint64_t)at + (uint64_t)size > attachments->size)
+                return 0;
+        *ret = size > 0 ? attachments->data + at : "";
+        *ret_size = (size_t)size;
+        return 1;
+}
+
+/* -- life of the API --------------------------------------------------------------------------------------------- */
+
+static void on_timer(uv_timer_t *timer)
+{
+        struct e2b *e2b = timer->data;
+        uint64_t now_ns = clock_now_ns();
+        struct e2b_request *next;
+
+        for (struct e2b_request *q = TAILQ_FIRST(&e2b->requests); q; q = next) {
+                next = TAILQ_NEXT(q, link);
+                if (q->is_broken) {
+                        http_stream_break(q->request); /* q is freed */
+                        continue;
+                }
+                if (q->alive_every_ns && q->on_alive && now_ns - q->alive_ns >= q->alive_every_ns) {
+                        q->alive_ns = now_ns;
+                        q->on_alive(q);
+                }
+                if (q->deadline_ns && now_ns >= q->deadline_ns) {
+                        q->deadline_ns = 0;
+                        q->on_deadline(q);
+                }
+        }
+}
+
+static void on_timer_closed(uv_handle_t *timer)
+{
+        free(timer);
+}
+
+int e2b_start(struct daemon *d, struct cloche_err *e)
+{
+        struct e2b *e2b = calloc(1, sizeof(*e2b));
+        uv_timer_t *timer = malloc(sizeof(*timer));
+
+        if (!e2b || !timer) {
+                free(e2b);
+                free(timer);
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start the E2B API");
+        }
+        TAILQ_INIT(&e2b->requests);
+        TAILQ_INIT(&e2b->processes);
+        uv_timer_init(&d->loop, timer);
+        timer->data = e2b;
+        uv_timer_start(timer, on_timer, TURN_MS, TURN_MS);
+        uv_unref((uv_handle_t *)timer);
+        e2b->timer = timer;
+        d->e2b = e2b;
+        return 0;
+}
+
+void e2b_stop(struct daemon *d)
+{
+        if (!d->e2b)
+                return;
+        e2b_processes_done(d->e2b);
+        uv_close((uv_handle_t *)d->e2b->timer, on_timer_closed);
+        free(d->e2b);
+        d->e2b = NULL;
+}

@@ -1,0 +1,86 @@
+/* The paths of the API. Pure. */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PROCESS "/process.Process/"
+#define FILESYSTEM "/filesystem.Filesystem/"
+
+static const struct e2b_route control[] = {
+        {"GET", "/health", E2B_CONTROL, e2b_on_healthy},
+        {"GET", "/teams", E2B_CONTROL, e2b_on_teams},
+        {"POST", "/sandboxes", E2B_CONTROL, e2b_on_create},
+        {"POST", "/v2/sandboxes", E2B_CONTROL, e2b_on_create},
+        {"GET", "/sandboxes", E2B_CONTROL, e2b_on_list},
+        {"GET", "/v2/sandboxes", E2B_CONTROL, e2b_on_list},
+        {"GET", "/sandboxes/{id}", E2B_CONTROL, e2b_on_get},
+        {"DELETE", "/sandboxes/{id}", E2B_CONTROL, e2b_on_kill},
+        {"POST", "/sandboxes/{id}/timeout", E2B_CONTROL, e2b_on_timeout},
+        {"POST", "/sandboxes/{id}/refreshes", E2B_CONTROL, e2b_on_refresh},
+        {"POST", "/sandboxes/{id}/connect", E2B_CONTROL, e2b_on_connect},
+        {"POST", "/v2/sandboxes/{id}/connect", E2B_CONTROL, e2b_on_connect},
+        {"POST", "/sandboxes/{id}/resume", E2B_CONTROL, e2b_on_resume},
+        {"POST", "/sandboxes/{id}/pause", E2B_CONTROL, e2b_on_pause},
+        {"PUT", "/sandboxes/{id}/network", E2B_CONTROL, e2b_on_network},
+        {0},
+};
+
+static const struct e2b_route envd[] = {
+        {"GET", "/health", E2B_FILES, e2b_on_health},
+        {"GET", "/envs", E2B_FILES, e2b_on_envs},
+        {"GET", "/files", E2B_FILES, e2b_on_download},
+        {"POST", "/files", E2B_FILES, e2b_on_upload},
+        {"POST", PROCESS "Start", E2B_STREAM, e2b_on_start},
+        {"POST", PROCESS "Connect", E2B_STREAM, e2b_on_attach},
+        {"POST", PROCESS "List", E2B_UNARY, e2b_on_processes},
+        {"POST", PROCESS "SendInput", E2B_UNARY, e2b_on_input},
+        {"POST", PROCESS "CloseStdin", E2B_UNARY, e2b_on_close_input},
+        {"POST", PROCESS "SendSignal", E2B_UNARY, e2b_on_signal},
+        {"POST", PROCESS "Update", E2B_UNARY, e2b_on_update},
+        {"POST", FILESYSTEM "Stat", E2B_UNARY, e2b_on_stat},
+        {"POST", FILESYSTEM "ListDir", E2B_UNARY, e2b_on_list_dir},
+        {"POST", FILESYSTEM "MakeDir", E2B_UNARY, e2b_on_make_dir},
+        {"POST", FILESYSTEM "Move", E2B_UNARY, e2b_on_move},
+        {"POST", FILESYSTEM "Remove", E2B_UNARY, e2b_on_remove},
+        {"POST", FILESYSTEM "WatchDir", E2B_STREAM, e2b_on_watch},
+        {0},
+};
+
+static const struct e2b_route interpreter[] = {
+        {"GET", "/health", E2B_CONTEXTS, e2b_on_health},
+        {"POST", "/execute", E2B_CODE, e2b_on_execute},
+        {"POST", "/contexts", E2B_CONTEXTS, e2b_on_context_create},
+        {"GET", "/contexts", E2B_CONTEXTS, e2b_on_context_list},
+        {"DELETE", "/contexts/{id}", E2B_CONTEXTS, e2b_on_context_delete},
+        {"POST", "/contexts/{id}/restart", E2B_CONTEXTS, e2b_on_context_restart},
+        {0},
+};
+
+/* Ids have no characters that a client has to escape. */
+static int matches(const char *pattern, const char *path, char **ret_part)
+{
+        const char *open = strchr(pattern, '{'), *behind;
+        size_t before = open ? (size_t)(open - pattern) : strlen(pattern), size;
+
+        if (strncmp(pattern, path, before) != 0)
+                return 0;
+        if (!open)
+                return path[before] == '\0';
+        behind = strchr(open, '}') + 1;
+        size = strcspn(path + before, "/");
+        if (size == 0 || strcmp(path + before + size, behind) != 0)
+                return 0;
+        *ret_part = strndup(path + before, size);
+        return *ret_part != NULL;
+}
+
+const struct e2b_route *e2b_route_find(const char *verb, const char *path, unsigned port, char **ret_part)
+{
+        const struct e2b_route *routes = port == E2B_ENVD_PORT ? envd : port == E2B_CODE_PORT ? interpreter : control;
+
+        for (; routes->verb; routes++)
+                if (strcmp(routes->verb, verb) == 0 && matches(routes->path, path, ret_part))
+                        return routes;
+        return NULL;
+}

@@ -1,0 +1,314 @@
+/* Whole files of envd: GET and POST of /files. Uploads are written in place, piece by piece, so that a watcher sees
+ * the file itself. Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
+#include "internal.h"
+
+#include "base/err.h"
+#include "daemon/http/form.h"
+#include "daemon/http/operation.h"
+#include "daemon/web/sandbox-raw.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define HELD_BYTES (4u << 20) /* of a body that waits for the sandbox */
+#define PIECE_BYTES (1u << 20)
+
+/* -- the sandbox of a signed URL --------------------------------------------------------------------------------- */
+
+static void on_listed(struct e2b_request *q, const struct e2b_reply *reply)
+{
+        const json_t *all = json_object_get(reply->result, "sandboxes");
+        void (*then)(struct e2b_request * q) = q->go_on;
+        const char *operation = strcmp(q->route->verb, "GET") == 0 ? "read" : "write";
+
+        for (size_t i = 0; i < json_array_size(all); i++) {
+                q->sandbox = strdup(e2b_text(json_array_get(all, i), "sandbox"));
+                if (q->sandbox && e2b_is_signed(q, operation)) {
+                        e2b_with_sandbox(q, then);
+                        return;
+                }
+                free(q->sandbox);
+                q->sandbox = NULL;
+        }
+        e2b_refuse(q, 401, "unauthenticated", "the signature is of no sandbox, or expired");
+}
+
+/* The URL holds no id, so the tokens of all sandboxes are tried: a hash each. */
+static void with_signed(struct e2b_request *q, void (*then)(struct e2b_request *q))
+{
+        if (q->sandbox) {
+                e2b_with_sandbox(q, then);
+                return;
+        }
+        q->go_on = then;
+        e2b_call(q, "sandbox.list", json_object(), NULL, on_listed);
+}
+
+/* -- download ---------------------------------------------------------------------------------------------------- */
+
+static json_t *query_path(const struct e2b_request *q)
+{
+        char *path = e2b_query(q, "path");
+        json_t *absolute = e2b_path(path);
+
+        free(path);
+        return absolute;
+}
+
+static void on_known(struct e2b_request *q, const struct e2b_reply *reply)
+{
+        json_t *path = query_path(q);
+        json_t *params = json_pack("{s:s, s:O}", "sandbox", q->sandbox, "path", path);
+        struct cloche_err e = {0};
+
+        if (strcmp(e2b_text(reply->result, "type"), "directory") == 0)
+                e2b_refuse(q, 400, "invalid_argument", "path '%.500s' is a directory", json_string_value(path));
+        else if (sandbox_raw_begin(q->daemon, q->request, q->principal, operation_at(OPERATION_RAW_GET), params, &e) <
+                 0)
+                e2b_fail(q, &(struct e2b_reply){.e = &e});
+        else
+                e2b_request_free(q); /* the request belongs to the transfer now */
+        json_decref(path);
+        json_decref(params);
+}
+
+static void on_unknown(struct e2b_request *q, const struct e2b_reply *reply)
+{
+        json_t *path = query_path(q);
+
+        if (reply->e->code == CLOCHE_E_FILE_NOT_FOUND)
+                e2b_refuse(q, 404, "not_found", "path '%.500s' does not exist", json_string_value(path));
+        else
+                e2b_fail(q, reply);
+        json_decref(path);
+}
+
+static void download(struct e2b_request *q)
+{
+        q->fail = on_unknown;
+        e2b_call(q, "file.stat", json_pack("{s:o}", "path", query_path(q)), NULL, on_known);
+}
+
+void e2b_on_download(struct e2b_request *q)
+{
+        with_signed(q, download);
+}
+
+/* -- upload ------------------------------------------------------------------------------------------------------ */
+
+struct piece {
+        TAILQ_ENTRY(piece) link;
+        json_t *path;
+        int begins;
+        struct buf bytes;
+};
+
+struct upload {
+        struct e2b_request *q;
+        struct http_form *form; /* NULL: the body is the file */
+        TAILQ_HEAD(pieces, piece) pieces;
+        size_t waiting_bytes;
+        json_t *path;  /* of the part under way */
+        json_t *files; /* the answer */
+        uint64_t parts;
+        int is_empty_part, is_ready, is_whole, is_bad;
+};
+
+static void piece_free(struct piece *piece)
+{
+        json_decref(piece->path);
+        buf_done(&piece->bytes);
+        free(piece);
+}
+
+static void upload_done(void *state)
+{
+        struct upload *u = state;
+        struct piece *piece;
+
+        while ((piece = TAILQ_FIRST(&u->pieces))) {
+                TAILQ_REMOVE(&u->pieces, piece, link);
+                piece_free(piece);
+        }
+        (void)http_form_free(u->form);
+        json_decref(u->path);
+        json_decref(u->files);
+        free(u);
+}
+
+static void go_on(struct upload *u);
+
+static void on_written(struct e2b_request *q, const struct e2b_reply *reply)
+{
+        struct upload *u = q->state;
+        struct piece *piece = TAILQ_FIRST(&u->pieces);
+        const char *path = json_string_value(piece->path), *slash = path ? strrchr(path, '/') : NULL;
+
+        (void)reply;
+        if (piece->begins)
+                json_array_append_new(u->files, json_pack("{s:s, s:s, s:s}", "path", path ? path : "", "name",
+                                                          slash ? slash + 1 : "", "type", "file"));
+        u->waiting_bytes -= piece->bytes.size;
+        TAILQ_REMOVE(&u->pieces, piece, link);
+        piece_free(piece);
+        go_on(u);
+}
+
+static void on_not_written(struct e2b_request *q, const struct e2b_reply *reply)
+{
+        const struct piece *piece = TAILQ_FIRST(&((struct upload *)q->state)->pieces);
+
+        if (reply->e->code == CLOCHE_E_FILE_KIND)
+                e2b_refuse(q, 400, "invalid_argument", "path is a directory: %.500s", json_string_value(piece->path));
+        else
+                e2b_fail(q, reply);
+}
+
+static void write_piece(struct upload *u, const struct piece *piece)
+{
+        json_t *params = json_pack("{s:O, s:{s:s, s:i, s:I}}", "path", piece->path, "content", "$", "bytes", "at", 0,
+                                   "n", (json_int_t)piece->bytes.size);
+
+        if (!piece->begins)
+                json_object_set_new(params, "append", json_true());
+        u->q->fail = on_not_written;
+        e2b_call(u->q, "file.write", params, &piece->bytes, on_written);
+}
+
+static void go_on(struct upload *u)
+{
+        const struct piece *piece = TAILQ_FIRST(&u->pieces);
+
+        if (u->is_bad)
+                return;
+        http_body_hold(u->q->request, u->waiting_bytes >= HELD_BYTES);
+        if (!u->is_ready || u->q->sandbox_request)
+                return;
+        if (piece)
+                write_piece(u, piece);
+        else if (u->is_whole)
+                e2b_answer(u->q, 200, json_incref(u->files));
+}
+
+static void refuse_body(struct upload *u, const char *why)
+{
+        if (!u->is_bad)
+                e2b_refuse(u->q, 400, "invalid_argument", "%s", why);
+        u->is_bad = 1;
+}
+
+/* Append to the last piece while that has room, else make another one. */
+static int add(struct upload *u, int begins, const void *bytes, size_t size)
+{
+        struct piece *last = TAILQ_LAST(&u->pieces, pieces);
+        int is_under_way = last && last == TAILQ_FIRST(&u->pieces) && u->q->sandbox_request != NULL;
+
+        if (begins || !last || is_under_way || last->bytes.size + size > PIECE_BYTES) {
+                last = calloc(1, sizeof(*last));
+                if (!last)
+                        return -ENOMEM;
+                last->path = json_incref(u->path);
+                last->begins = begins;
+                last->bytes = (struct buf)BUF_INIT(SIZE_MAX / 2);
+                TAILQ_INSERT_TAIL(&u->pieces, last, link);
+        }
+        u->waiting_bytes += size;
+        return buf_append(&last->bytes, bytes, size);
+}
+
+/* A part has the file name of the client's Blob, or the path of the query. */
+static int on_piece(void *data, const char *name, const char *file_name, uint64_t offset, const char *bytes,
+                    size_t size)
+{
+        struct upload *u = data;
+        char *path;
+        int begins;
+
+        if (strcmp(name, "file") != 0)
+                return 0;
+        begins = offset == 0 && !u->is_empty_part; /* libmicrohttpd may begin a part with an empty piece */
+        u->is_empty_part = offset == 0 && size == 0;
+        if (begins) {
+                path = e2b_query(u->q, "path");
+                json_decref(u->path);
+                u->path = e2b_path(path && *path ? path : file_name);
+                free(path);
+                u->parts++;
+        }
+        return add(u, begins, bytes, size) < 0;
+}
+
+static void on_body(struct e2b_request *q, const void *bytes, size_t size)
+{
+        struct upload *u = q->state;
+
+        q->daemon->stats.bytes_read += size;
+        if (u->is_bad)
+                return;
+        if (u->form ? http_form_feed(u->form, bytes, size) < 0 : add(u, u->parts++ == 0, bytes, size) < 0)
+                refuse_body(u, "the body is no multipart/form-data with parts named \"file\"");
+        else
+                go_on(u);
+}
+
+static void on_whole(struct e2b_request *q)
+{
+        struct upload *u = q->state;
+
+        if (!u->form && u->parts == 0 && !u->is_bad) /* an empty file */
+                (void)add(u, 1, "", 0);
+        u->is_whole = 1;
+        go_on(u);
+}
+
+static void upload(struct e2b_request *q)
+{
+        struct upload *u = q->state;
+
+        u->is_ready = 1;
+        go_on(u);
+}
+
+static int is_of_type(const struct e2b_request *q, const char *type)
+{
+        const char *text = http_request_header(q->request, "Content-Type");
+
+        return text && strncasecmp(text, type, strlen(type)) == 0;
+}
+
+void e2b_on_upload(struct e2b_request *q)
+{
+        static const struct http_form_handler handler = {.on_piece = on_piece};
+        const char *encoding = http_request_header(q->request, "Content-Encoding");
+        int is_form = is_of_type(q, "multipart/form-data");
+        struct upload *u;
+
+        if (encoding && strcasecmp(encoding, "identity") != 0) {
+                e2b_refuse(q, 400, "invalid_argument",
+                           "Content-Encoding '%.40s' is not supported: send the file as it is", encoding);
+                return;
+        }
+        if (!is_form && !is_of_type(q, "application/octet-stream")) {
+                e2b_refuse(q, 400, "invalid_argument",
+                           "Content-Type must be multipart/form-data or application/octet-stream");
+                return;
+        }
+        u = calloc(1, sizeof(*u));
+        if (!u) {
+                e2b_refuse(q, 500, "internal", "out of memory");
+                return;
+        }
+        TAILQ_INIT(&u->pieces);
+        u->q = q;
+        u->files = json_array();
+        u->path = query_path(q);
+        q->state = u;
+        q->state_done = upload_done;
+        q->on_body = on_body;
+        q->on_whole = on_whole;
+        if (is_form && !(u->form = http_form_new(q->request, &handler, u)))
+                e2b_refuse(q, 400, "invalid_argument", "Content-Type multipart/form-data has no boundary");
+        else
+                with_signed(q, upload);
+}

@@ -1,0 +1,199 @@
+// Sandboxes, commands and files by the genuine e2b. Each test has its failing twin.
+import { strict as assert } from "node:assert";
+import { createHash } from "node:crypto";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+
+const { Sandbox } = createRequire(join(process.env.E2B_CLIENTS, "x.js"))("e2b");
+let box;
+
+before(async () => { box = await Sandbox.create({ timeoutMs: 300_000, metadata: { purpose: "a b&c=d", kind: "x" }, envs: { FOO: "bar" } }); });
+after(async () => { await box.kill(); });
+
+const fails = async (promise, name, pattern = /./) => {
+        try {
+                await promise;
+        } catch (error) {
+                assert.equal(error.name, name, `${error.name}: ${error.message}`);
+                assert.match(error.message, pattern);
+                return error;
+        }
+        assert.fail(`was not refused, expected ${name}`);
+};
+
+test("a key that is wrong is refused", async () => {
+        await fails(Sandbox.create({ apiKey: "e2b_0123456789abcdef0123456789abcdef01234567" }), "AuthenticationError", /API key/);
+        await fails(Sandbox.create("no-such-template"), "SandboxError", /template 'no-such-template' not found/);
+        await fails(Sandbox.create({ mcp: {} }), "NotFoundError").catch(() => {}); // another template
+        await fails(Sandbox.getInfo("inone"), "SandboxNotFoundError");
+        assert.equal(await Sandbox.kill("inone"), false);
+});
+
+test("a command has its output, its directory and its environment", async () => {
+        const done = await box.commands.run("echo $FOO $HOME; pwd; echo e >&2", { envs: { BAZ: "1" } });
+        assert.deepEqual([done.exitCode, done.stdout, done.stderr], [0, "bar /home/user\n/home/user\n", "e\n"]);
+        assert.equal((await box.commands.run("echo $BAZ; pwd", { envs: { BAZ: "it's" }, cwd: "/tmp" })).stdout, "it's\n/tmp\n");
+        assert.equal((await fails(box.commands.run("exit 3"), "CommandExitError")).exitCode, 3);
+        await fails(box.commands.run("true", { cwd: "/nope" }), "InvalidArgumentError", /cwd '\/nope' does not exist/);
+        await fails(box.commands.run("true", { user: "nobody" }), "AuthenticationError", /invalid username: 'nobody'/);
+        await fails(box.commands.run("sleep 60", { timeoutMs: 300 }), "TimeoutError", /deadline_exceeded/);
+});
+
+test("a process takes input, is listed and killed", async () => {
+        let seen = "";
+        const cat = await box.commands.run("cat", { background: true, stdin: true, onStdout: (text) => { seen += text; } });
+        assert.deepEqual((await box.commands.list()).map((p) => [p.pid, p.cmd, p.args]), [[cat.pid, "/bin/bash", ["-l", "-c", "cat"]]]);
+        await box.commands.sendStdin(cat.pid, "typed\n");
+        await box.commands.closeStdin(cat.pid);
+        assert.equal((await cat.wait()).stdout, "typed\n");
+        assert.equal(seen, "typed\n");
+        const long = await box.commands.run("sleep 60", { background: true });
+        const again = await box.commands.connect(long.pid);
+        assert.equal(await box.commands.kill(long.pid), true);
+        assert.match((await fails(again.wait(), "CommandExitError")).error, /signal: killed/);
+        assert.equal(await box.commands.kill(99999), false);
+});
+
+test("a terminal echoes and changes its size", async () => {
+        let seen = "";
+        const found = Promise.withResolvers?.() ?? (() => { let resolve; const promise = new Promise((r) => { resolve = r; }); return { promise, resolve }; })();
+        const pty = await box.pty.create({ cols: 80, rows: 24, onData: (data) => { seen += Buffer.from(data).toString(); if (seen.includes("30 100")) found.resolve(); } });
+        await box.pty.resize(pty.pid, { cols: 100, rows: 30 });
+        await box.pty.sendInput(pty.pid, Buffer.from("stty size\n"));
+        await found.promise;
+        assert.equal(await box.pty.kill(pty.pid), true);
+        await fails(pty.wait(), "CommandExitError");
+});
+
+test("files are written, read, listed, moved and removed", async () => {
+        const written = await box.files.write("deep/er/a.txt", "hällo");
+        assert.deepEqual([written.path, written.name, written.type], ["/home/user/deep/er/a.txt", "a.txt", "file"]);
+        assert.equal(await box.files.read("deep/er/a.txt"), "hällo");
+        assert.deepEqual(Buffer.from(await box.files.read("deep/er/a.txt", { format: "bytes" })), Buffer.from("hällo"));
+        assert.deepEqual((await box.files.write([{ path: "m/1", data: "one" }, { path: "/tmp/2", data: "" }])).map((f) => f.path), ["/home/user/m/1", "/tmp/2"]);
+        assert.deepEqual([await box.files.read("m/1"), await box.files.read("/tmp/2")], ["one", ""]);
+        assert.deepEqual((await box.files.list("deep", { depth: 2 })).map((e) => [e.path, e.type]).sort(), [["/home/user/deep/er", "dir"], ["/home/user/deep/er/a.txt", "file"]]);
+        const info = await box.files.getInfo("deep/er/a.txt");
+        assert.deepEqual([info.size, info.permissions, info.owner, info.mode], [6, "-rw-r--r--", "user", 0o644]);
+        assert.equal((await box.files.rename("deep/er/a.txt", "other/b.txt")).path, "/home/user/other/b.txt");
+        assert.deepEqual([await box.files.exists("deep/er/a.txt"), await box.files.exists("other/b.txt")], [false, true]);
+        assert.deepEqual([await box.files.makeDir("made"), await box.files.makeDir("made")], [true, false]);
+        await box.files.remove("other");
+        await box.files.remove("other");
+        await fails(box.files.read("other/b.txt"), "FileNotFoundError", /path '\/home\/user\/other\/b.txt' does not exist/);
+        await fails(box.files.read("made"), "InvalidArgumentError", /is a directory/);
+        await fails(box.files.write("made", "x"), "InvalidArgumentError", /is a directory/);
+        await fails(box.files.list("nope"), "FileNotFoundError");
+        await fails(box.files.makeDir("m/1"), "InvalidArgumentError");
+        await fails(box.files.rename("nope", "x"), "FileNotFoundError");
+});
+
+test("large files come back as they went", async () => {
+        const bytes = Buffer.alloc(9 << 20, "0123456789");
+        await box.files.write("large", new Blob([bytes]));
+        const back = Buffer.from(await box.files.read("large", { format: "bytes" }));
+        assert.equal(createHash("sha256").update(back).digest("hex"), createHash("sha256").update(bytes).digest("hex"));
+        await box.files.write("large2", new Blob([bytes]), { useOctetStream: true });
+        assert.equal((await box.files.getInfo("large2")).size, bytes.length);
+});
+
+test("a watch tells of changes until it is stopped", async () => {
+        const seen = [];
+        let done;
+        const all = new Promise((resolve) => { done = resolve; });
+        await box.files.makeDir("watched");
+        const watch = await box.files.watchDir("watched", (event) => { seen.push([event.type, event.name]); if (event.type === "remove") done(); });
+        await box.files.write("watched/x", "1");
+        await box.files.rename("watched/x", "watched/y");
+        await box.files.remove("watched/y");
+        await all;
+        await watch.stop();
+        for (const event of [["create", "x"], ["rename", "x"], ["create", "y"], ["remove", "y"]])
+                assert.ok(seen.some((one) => one.join() === event.join()), `${event} in ${JSON.stringify(seen)}`);
+        await fails(box.files.watchDir("nope", () => {}), "FileNotFoundError");
+        await fails(box.files.watchDir("m/1", () => {}), "InvalidArgumentError");
+});
+
+test("a signed URL reads and writes without a token, and no other file", async () => {
+        const url = await box.downloadUrl("signed.txt"), up = await box.uploadUrl("signed.txt");
+        const form = new FormData();
+        form.append("file", new Blob(["by url"]), "signed.txt");
+        assert.equal((await fetch(up, { method: "POST", body: form })).status, 200);
+        assert.equal(await (await fetch(url)).text(), "by url");
+        assert.equal((await fetch(url.replace("signed.txt", "m/1"))).status, 401);
+        assert.equal((await fetch(url, { method: "POST", body: form })).status, 401); // another operation
+        assert.equal((await fetch(await box.downloadUrl("signed.txt", { useSignatureExpiration: -10 }))).status, 401);
+        assert.equal((await fetch(`${process.env.E2B_SANDBOX_URL}/files?path=signed.txt`, { headers: { "E2b-Sandbox-Id": box.sandboxId } })).status, 401);
+});
+
+test("sandboxes are listed by metadata and page by page", async () => {
+        const other = await Sandbox.create({ timeoutMs: 60_000, metadata: { kind: "x" } });
+        const list = async (options) => {
+                const paginator = Sandbox.list(options), pages = [];
+                while (paginator.hasNext) pages.push((await paginator.nextItems()).map((one) => one.sandboxId));
+                return pages;
+        };
+        assert.deepEqual(await list({ query: { metadata: { purpose: "a b&c=d" } } }), [[box.sandboxId]]);
+        assert.deepEqual(await list({ query: { metadata: { kind: "x" } }, limit: 1 }), [[other.sandboxId], [box.sandboxId]]);
+        assert.deepEqual(await list({ query: { metadata: { kind: "y" } } }), [[]]);
+        const info = await box.getInfo();
+        assert.deepEqual([info.sandboxId, info.templateId, info.metadata, info.state], [box.sandboxId, "base", { purpose: "a b&c=d", kind: "x" }, "running"]);
+        assert.ok(info.endAt > new Date());
+        await other.setTimeout(120_000);
+        assert.ok(Math.abs((await other.getInfo()).endAt - Date.now() - 120_000) < 30_000);
+        assert.deepEqual([await other.kill(), await other.kill(), await other.isRunning()], [true, false, false]);
+        await fails(other.commands.run("true"), "SandboxNotFoundError");
+        await fails(other.files.read("x"), "TimeoutError").catch((error) => { if (!/NotFound|Timeout/.test(error.message)) throw error; });
+        await fails(other.setTimeout(1000), "SandboxNotFoundError");
+});
+
+test("a sandbox ends at its timeout", async () => {
+        const short = await Sandbox.create({ timeoutMs: 1000 });
+        while (await short.isRunning()) await new Promise((resolve) => setTimeout(resolve, 100));
+        await fails(Sandbox.getInfo(short.sandboxId), "SandboxNotFoundError");
+});
+
+test("a pause keeps processes, and connect lets them go on", async () => {
+        const own = await Sandbox.create({ timeoutMs: 60_000 });
+        await own.commands.run("sleep 600 & echo $! > pid; disown");
+        assert.deepEqual([await own.pause(), await own.pause()], [true, false]);
+        assert.equal(await own.isRunning(), false);
+        assert.equal((await own.getInfo()).state, "paused");
+        await fails(own.commands.run("true"), "SandboxNotFoundError");
+        const same = await Sandbox.connect(own.sandboxId, { timeoutMs: 60_000 });
+        assert.equal((await same.commands.run("kill -0 $(cat pid) && echo alive")).stdout, "alive\n");
+        await same.kill();
+        await fails(Sandbox.connect(own.sandboxId), "SandboxNotFoundError");
+});
+
+test("a killed sandbox cuts its streams, and its clients learn of it", async () => {
+        const own = await Sandbox.create({ timeoutMs: 60_000 });
+        const command = await own.commands.run("sleep 600", { background: true });
+        await own.kill();
+        await assert.rejects(command.wait(), (error) => error.name !== "CommandExitError");
+});
+
+test("an open sandbox asks for no token, a port answers by its host name", async () => {
+        const open = await Sandbox.create({ timeoutMs: 60_000, secure: false });
+        assert.equal(open.trafficAccessToken, undefined);
+        assert.equal((await open.commands.run("echo open")).stdout, "open\n");
+        await open.files.write("index.html", "served");
+        const server = await open.commands.run("python3 -m http.server 8000 --bind 127.0.0.1", { background: true });
+        const at = (port, id = open.sandboxId) => fetch(`${process.env.E2B_SANDBOX_URL}/index.html`, { headers: { "E2b-Sandbox-Id": id, "E2b-Sandbox-Port": String(port) } });
+        let answer;
+        while ((answer = await at(8000)).status !== 200) await answer.text();
+        assert.equal(await answer.text(), "served");
+        assert.match(open.getHost(8000), new RegExp(`^8000-${open.sandboxId}\\.localhost:`));
+        assert.deepEqual([(await at(8001)).status, (await at(8000, "inone")).status], [502, 502]);
+        await server.kill();
+        await open.kill();
+});
+
+test("networks are closed by the clients' words", async () => {
+        const closed = await Sandbox.create({ timeoutMs: 60_000, allowInternetAccess: false });
+        assert.equal((await closed.getInfo()).allowInternetAccess, false);
+        assert.notEqual((await closed.commands.run("getent hosts example.org || echo none")).stdout, "");
+        await closed.kill();
+        await fails(Sandbox.create({ network: { maskRequestHost: "x" } }), "SandboxError", /network.maskRequestHost/);
+});
