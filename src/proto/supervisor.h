@@ -29,7 +29,7 @@ struct supervisor_message {
  * names, in this order: */
 #define HANDED_LINK "cloched-link"            /* the messages; always the first */
 #define HANDED_LOCK "cloched-lock"            /* for a daemon on demand (on-demand.c) */
-#define HANDED_E2B "cloched-e2b" /* a listening socket for the E2B API */
+#define HANDED_E2B "cloched-e2b"              /* a listening socket for the E2B API */
 #define HANDED_CONTAINER "cloched-container=" /* a listening socket, and the sandbox whose container API it serves */
 #define HANDED_SOCKET "cloched-socket"        /* any other listening socket */
 

@@ -195,7 +195,8 @@ static int read_token(const char *named, char ret[TOKEN_BYTES_MAX])
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
         n = fd < 0 ? -1 : read(fd, ret, TOKEN_BYTES_MAX - 1);
         if (n < 0)
-                return cli_bad("cannot read the daemon's token in %s: %s (--token-file names the file; cloched makes it "
+                return cli_bad("cannot read the daemon's token in %s: %s (--token-file names the file; cloched makes "
+                               "it "
                                "at its first start with --e2b-listen or --listen)",
                                path, strerror(errno));
         ret[n] = '\0';
@@ -239,8 +240,8 @@ static int run_e2b_env(struct cli_request *request)
         if (code)
                 return code;
         token_derive(token, TOKEN_E2B_KEY, "", key);
-        printf("export E2B_API_URL=http://%s\nexport E2B_SANDBOX_URL=http://%s\nexport E2B_API_KEY="
-               TOKEN_E2B_KEY_PREFIX "%s\n",
+        printf("export E2B_API_URL=http://%s\nexport E2B_SANDBOX_URL=http://%s\nexport "
+               "E2B_API_KEY=" TOKEN_E2B_KEY_PREFIX "%s\n",
                address, address, key);
         return 0;
 }

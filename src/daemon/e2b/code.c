@@ -31,16 +31,22 @@ static void cell_done(void *state)
 
 /* -- lines ------------------------------------------------------------------------------------------------------- */
 
+/* From now on the timeout of the cell counts for the client, not that of the request. */
+static void begin_lines(struct e2b_request *q)
+{
+        if (q->is_streaming)
+                return;
+        q->is_streaming = 1;
+        http_stream_raw(q->request, 200, LINE_TYPE, -1);
+}
+
 /* In ASCII: the clients decode each piece from the network separately. */
 static void send_line(struct e2b_request *q, json_t *event)
 {
         char *text = json_dumps(event, JSON_COMPACT | JSON_ENSURE_ASCII);
 
         json_decref(event);
-        if (!q->is_streaming) {
-                q->is_streaming = 1;
-                http_stream_raw(q->request, 200, LINE_TYPE, -1);
-        }
+        begin_lines(q);
         q->alive_ns = clock_now_ns();
         if (!q->is_broken && (!text || http_stream_write(q->request, text, strlen(text)) < 0 ||
                               http_stream_write(q->request, "\n", 1) < 0))
@@ -173,7 +179,9 @@ static void on_event(struct e2b_request *q, const char *event, const json_t *abo
 {
         struct cell *cell = q->state;
 
-        if (strcmp(event, "output") == 0) {
+        if (strcmp(event, "begin") == 0) {
+                begin_lines(q);
+        } else if (strcmp(event, "output") == 0) {
                 on_output(q, about, attachments);
         } else if (strcmp(event, "display") == 0) {
                 json_t *result = result_of(about, attachments);

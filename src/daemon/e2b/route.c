@@ -1,4 +1,4 @@
-/* The paths of the API. Pure. */
+/* The paths of the API. Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "internal.h"
 
 #include <stdlib.h>

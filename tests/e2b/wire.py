@@ -1,0 +1,171 @@
+"""The E2B API on the wire: details that the genuine clients hide, and requests that nobody may send."""
+import base64
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "daemon"))
+from genuine import served
+from cloche import equal
+
+
+class Client:
+    """Requests as a client sends them, each on a connection of its own."""
+
+    def __init__(self, env):
+        self.address = env["E2B_API_URL"].removeprefix("http://")
+        self.key = env["E2B_API_KEY"]
+        self.host = self.address
+
+    def send(self, verb, path, headers, body=b""):
+        """Status, headers, body; a stream that broke off has what came."""
+        host, _, port = self.address.rpartition(":")
+        with socket.create_connection((host, int(port)), timeout=60) as sock:
+            lines = [f"{verb} {path} HTTP/1.1", "Connection: close", f"Content-Length: {len(body)}", *(f"{name}: {value}" for name, value in {"Host": self.host, **headers}.items())]
+            sock.sendall("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
+            text = b""
+            while piece := sock.recv(65536):
+                text += piece
+        head, _, rest = text.partition(b"\r\n\r\n")
+        names = dict(line.lower().split(": ", 1) for line in head.decode().split("\r\n")[1:])
+        if names.get("transfer-encoding") == "chunked":
+            whole, rest = rest, b""
+            while whole:
+                size, _, whole = whole.partition(b"\r\n")
+                rest, whole = rest + whole[:int(size, 16)], whole[int(size, 16) + 2:]
+        return int(head.split()[1]), names, rest
+
+    def control(self, verb, path, body=None, key=None):
+        status, headers, text = self.send(verb, path, {"X-API-KEY": key or self.key}, b"" if body is None else json.dumps(body).encode())
+        return status, json.loads(text) if text else None
+
+    def data(self, verb, path, box, body=b"", port=49983, token="", **headers):
+        own = {"E2b-Sandbox-Id": box["sandboxID"], "E2b-Sandbox-Port": port, "X-Access-Token": token or box["envdAccessToken"], **{name.replace("_", "-"): value for name, value in headers.items()}}
+        return self.send(verb, path, {name: value for name, value in own.items() if value is not None}, body)
+
+    def unary(self, method, box, message, **more):
+        status, _, text = self.data("POST", method, box, json.dumps(message).encode(), **more)
+        return status, json.loads(text)
+
+    def stream(self, method, box, message, **more):
+        """The messages, and that of the end; None: the stream broke off."""
+        body = json.dumps(message).encode()
+        status, _, text = self.data("POST", method, box, struct.pack(">BI", 0, len(body)) + body, **more)
+        equal(status, 200)
+        messages, end = [], None
+        while text:
+            flags, size = struct.unpack(">BI", text[:5])
+            message, text = json.loads(text[5:5 + size]), text[5 + size:]
+            if flags:
+                end = message
+            else:
+                messages.append(message)
+        return messages, end
+
+    def box(self, **more):
+        status, box = self.control("POST", "/v2/sandboxes", {"templateID": "base", "timeout": 300, **more})
+        equal(status, 201)
+        return box
+
+
+def bash(command):
+    return {"process": {"cmd": "/bin/bash", "args": ["-c", command]}, "stdin": False}
+
+
+def test_processes_on_the_wire():
+    with served() as (_, env):
+        client = Client(env)
+        box = client.box()
+        messages, end = client.stream("/process.Process/Start", box, bash("echo out; echo err >&2; exit 3"))
+        assert list(messages[0]["event"]) == ["start"] and messages[0]["event"]["start"]["pid"] > 0, messages
+        data = [message["event"]["data"] for message in messages[1:-1]]
+        equal(b"".join(base64.b64decode(one.get("stdout", "")) for one in data), b"out\n")
+        equal(b"".join(base64.b64decode(one.get("stderr", "")) for one in data), b"err\n")
+        equal((messages[-1]["event"]["end"], end), ({"exitCode": 3, "exited": True, "status": "exit status 3", "error": "exit status 3"}, {}))
+        messages, end = client.stream("/process.Process/Start", box, bash("kill -SEGV $$"))
+        equal(messages[-1]["event"]["end"], {"exitCode": -1, "exited": False, "status": "signal: segmentation fault", "error": "signal: segmentation fault"})
+        messages, end = client.stream("/process.Process/Start", box, bash("sleep 60"), Connect_Timeout_Ms=200)
+        equal(end["error"]["code"], "deadline_exceeded")
+        messages, end = client.stream("/process.Process/Start", box, bash("true"), Authorization="Basic " + base64.b64encode(b"root:").decode())
+        equal((messages, end["error"]), ([], {"code": "unauthenticated", "message": "invalid username: 'root'"}))
+        messages, end = client.stream("/process.Process/Start", box, {"process": {"cmd": "a\0b"}})
+        equal((messages, end["error"]["code"]), ([], "invalid_argument"))
+        for message, code in (({"process": {"pid": 1}}, "not_found"), ({"process": {"tag": "x"}}, "not_found"), ({}, "not_found")):
+            status, error = client.unary("/process.Process/SendSignal", box, {**message, "signal": "SIGNAL_SIGKILL"})
+            equal((status, error["code"]), (404, code))
+
+
+def test_bodies_that_are_no_messages():
+    with served() as (_, env):
+        client = Client(env)
+        box = client.box()
+        for body in (b"", b"\x01\x00\x00\x00\x02{}", b"\x00\x00\x00\x00\x09{}", b"\x00\xff\xff\xff\xff{}", b"\x00\x00\x00\x00\x02{}\x00", b"{}"):
+            status, _, text = client.data("POST", "/process.Process/Start", box, body)
+            equal((status, json.loads(text[5:])["error"]["code"]), (200, "invalid_argument"))
+        for body in (b"{", b"[]", b'{"a":1,"a":2}', b"[" * 5000):
+            status, _, text = client.data("POST", "/filesystem.Filesystem/Stat", box, body)
+            equal((status, json.loads(text)["code"]), (400, "invalid_argument"))
+            equal(client.send("POST", "/v2/sandboxes", {"X-API-KEY": client.key}, body)[0], 400)
+        for message in ({"templateID": "base", "timeout": -1}, {"templateID": "base", "timeout": "1"}, {}, {"templateID": 1}):
+            equal(client.control("POST", "/v2/sandboxes", message)[0], 400)
+        equal(client.data("POST", "/files?path=x", box, b"x", Content_Type="text/plain")[0], 400)
+        equal(client.data("POST", "/files?path=x", box, b"x", Content_Type="multipart/form-data")[0], 400)
+        equal(client.data("POST", "/files?path=x", box, b"x", Content_Type="application/octet-stream", Content_Encoding="gzip")[0], 400)
+        equal(client.data("POST", "/files?path=empty", box, b"", Content_Type="application/octet-stream")[0], 200)  # the twin
+        equal(client.data("GET", "/files?path=empty", box)[::2], (200, b""))
+
+
+def test_nobody_comes_in_without_the_right_secret():
+    with served() as (_, env):
+        client = Client(env)
+        box, other = client.box(), client.box()
+        for key in ("e2b_" + "0" * 40, client.key[:-1], client.key + "0", "x"):
+            for verb, path in (("GET", "/v2/sandboxes"), ("POST", "/v2/sandboxes"), ("GET", "/sandboxes/" + box["sandboxID"]), ("DELETE", "/sandboxes/" + box["sandboxID"])):
+                equal(client.control(verb, path, {} if verb == "POST" else None, key)[0], 401)
+        for token in (None, "0" * 40, other["envdAccessToken"], client.key):
+            at = {**box, "envdAccessToken": token}
+            equal(client.unary("/filesystem.Filesystem/Stat", at, {"path": "/"})[0], 401)
+            equal(client.data("GET", "/files?path=/etc/passwd", at)[0], 401)
+            equal(client.data("POST", "/execute", at, b'{"code": "1"}', port=49999)[0], 401)
+            equal(client.stream("/process.Process/Start", at, bash("true"))[1]["error"]["code"], "unauthenticated")
+        equal(client.data("GET", "/files?path=/etc/passwd&signature=v1_x", {**box, "envdAccessToken": None})[0], 401)
+        equal(client.data("GET", "/files?path=/etc/passwd", box)[0], 200)  # the twin
+        equal(client.send("GET", "/v2/sandboxes", {"X-API-KEY": client.key, "Origin": "https://example.org"})[0], 403)
+        client.host = "rebound.example.org"
+        equal(client.control("GET", "/v2/sandboxes")[0], 403)
+        client.host = f"49983-{box['sandboxID']}.rebound.example.org"
+        equal(client.send("GET", "/health", {})[0], 403)
+        client.host = f"49983-{box['sandboxID']}.localhost:1"
+        equal(client.send("GET", "/health", {})[0], 204)
+
+
+def test_unknown_paths_and_sandboxes():
+    with served() as (_, env):
+        client = Client(env)
+        box = client.box()
+        equal(client.control("GET", "/nothing")[0], 404)
+        equal(client.control("PATCH", "/v2/sandboxes")[0], 404)
+        equal(client.data("POST", "/init", box, b"{}")[0], 404)
+        equal(client.data("GET", "/health", {"sandboxID": "inone", "envdAccessToken": "x"})[0], 502)
+        status, _, text = client.data("POST", "/process.Process/List", {"sandboxID": "inone", "envdAccessToken": "x"}, b"{}")
+        equal((status, json.loads(text)["code"]), (502, 502))
+        equal([one["sandboxID"] for one in client.control("GET", "/v2/sandboxes")[1]], [box["sandboxID"]])  # none was made
+
+
+def test_ids_and_metadata_survive_a_crash():
+    with served() as (daemon, env):
+        client = Client(env)
+        box = client.box(metadata={"a": "1"})
+        equal(client.data("POST", "/files?path=kept", box, b"kept", Content_Type="application/octet-stream")[0], 200)
+        equal(client.control("POST", f"/sandboxes/{box['sandboxID']}/pause", {})[0], 204)
+        os.kill(daemon.engine_pid(), signal.SIGKILL)  # the supervisor keeps the socket, and starts another
+        status, found = client.control("GET", "/sandboxes/" + box["sandboxID"])
+        equal((status, found["metadata"], found["state"], found["envdAccessToken"]), (200, {"a": "1"}, "paused", box["envdAccessToken"]))
+        equal(client.data("GET", "/health", box)[0], 502)
+        equal(client.control("POST", f"/v2/sandboxes/{box['sandboxID']}/connect", {"timeout": 60})[0], 201)
+        equal(client.data("GET", "/files?path=kept", box)[::2], (200, b"kept"))
