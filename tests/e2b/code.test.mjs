@@ -46,10 +46,23 @@ test("contexts are made, listed, restarted and removed", async () => {
 
 test("a language alone has a context of its own", async () => {
         assert.equal((await box.runCode("echo $((1 + 1))", { language: "bash" })).logs.stdout.join(""), "2\n");
-        assert.equal((await box.runCode("1 + 1", { language: "TypeScript" })).text, "2");
+        assert.equal((await box.runCode("1 + 1", { language: "Python" })).text, "2");
 });
 
 test("a cell that nobody waits for is interrupted", async () => {
         await assert.rejects(box.runCode("while True: pass", { timeoutMs: 500 }), /timed? ?out|timeout/i);
         assert.equal((await box.runCode("1 + 1")).text, "2");
+});
+
+test("variables of one cell are gone after it", async () => {
+        const envs = { E2B_ONE: "it's \"1\"", HOME: "/tmp" };
+        const read = { python: "import os; print(os.environ.get('E2B_ONE'), os.environ['HOME'])", js: "console.log(process.env.E2B_ONE, process.env.HOME)", bash: "echo ${E2B_ONE-undefined} $HOME" };
+        for (const [language, code] of Object.entries(read)) {
+                assert.equal((await box.runCode(code, { language, envs })).logs.stdout.join(""), "it's \"1\" /tmp\n");
+                assert.match((await box.runCode(code, { language })).logs.stdout.join(""), /^(None|undefined) \/home\/user\n$/);
+        }
+        assert.equal((await box.runCode("1/0", { envs })).error.name, "ZeroDivisionError");
+        assert.match((await box.runCode(read.python)).logs.stdout.join(""), /^None/);
+        await assert.rejects(box.runCode("1", { envs: { "a b": "1" } }), /400/);
+        await assert.rejects(box.runCode("1", { language: "ruby", envs }), /400/);
 });

@@ -1,5 +1,6 @@
 /* The code interpreter: cells and contexts. Runs in: cloched-engine, on its loop, with the rights of the daemon's
  * user. */
+#include "cell-env.h"
 #include "internal.h"
 
 #include "base/clock.h"
@@ -16,8 +17,10 @@
 #define LINE_TYPE "application/json"
 
 struct cell {
-        json_t *result; /* of the last expression, sent last; NULL: none */
-        json_t *env;    /* variables of this cell; NULL: none */
+        json_t *result;           /* of the last expression, sent last; NULL: none */
+        struct buf before, after; /* code of cells around it, for its variables; empty: none */
+        json_t *ended;            /* its outcome, while the cell after it runs */
+        struct cloche_err error;  /* or its failure */
 };
 
 static void cell_done(void *state)
@@ -25,7 +28,9 @@ static void cell_done(void *state)
         struct cell *cell = state;
 
         json_decref(cell->result);
-        json_decref(cell->env);
+        json_decref(cell->ended);
+        buf_done(&cell->before);
+        buf_done(&cell->after);
         free(cell);
 }
 
@@ -207,9 +212,9 @@ static json_t *traceback_of(const json_t *lines)
         return json_valid_text(text.data ? text.data : "", text.size);
 }
 
-static void on_ended(struct e2b_request *q, const struct e2b_reply *reply)
+static void finish(struct e2b_request *q, const json_t *ended)
 {
-        const json_t *error = json_object_get(reply->result, "error");
+        const json_t *error = json_object_get(ended, "error");
         struct cell *cell = q->state;
 
         if (cell->result)
@@ -220,27 +225,77 @@ static void on_ended(struct e2b_request *q, const struct e2b_reply *reply)
                                        json_object_get(error, "name"), "value", json_object_get(error, "message"),
                                        "traceback", traceback_of(json_object_get(error, "traceback"))));
         send_line(q, json_pack("{s:s, s:O?}", "type", "number_of_executions", "execution_count",
-                               json_object_get(reply->result, "executionCount")));
+                               json_object_get(ended, "executionCount")));
         end_lines(q);
+}
+
+static void fail(struct e2b_request *q, const struct cloche_err *e)
+{
+        const char *context = e2b_text(q->body, "context_id");
+
+        if ((e->code == CLOCHE_E_SANDBOX_ENDED && q->is_streaming) || q->is_broken)
+                http_stream_break(q->request);
+        else if (e->code == CLOCHE_E_SANDBOX_ENDED)
+                e2b_gone(q);
+        else if (e->code == CLOCHE_E_NOT_FOUND && context && !q->is_streaming)
+                e2b_refuse(q, 404, "not_found", "Context %.100s not found", context);
+        else if (q->is_streaming) {
+                send_line(q, json_pack("{s:s, s:s, s:s, s:s}", "type", "error", "name", "InternalError", "value",
+                                       e->msg, "traceback", ""));
+                end_lines(q);
+        } else {
+                e2b_refuse(q, 500, "internal", "%s", e->msg);
+        }
+}
+
+/* -- variables of one cell --------------------------------------------------------------------------------------- */
+
+static json_t *which_context(const struct e2b_request *q);
+
+static void run_silently(struct e2b_request *q, const char *code, e2b_then then)
+{
+        json_t *params = which_context(q);
+
+        json_object_set_new(params, "code", json_string(code));
+        json_object_set_new(params, "silent", json_true());
+        q->fail = then;
+        e2b_call(q, "context.run", params, NULL, then);
+}
+
+/* The outcome of the cell itself counts, also if its context is gone by now. */
+static void on_restored(struct e2b_request *q, const struct e2b_reply *reply)
+{
+        const struct cell *cell = q->state;
+
+        (void)reply;
+        if (cell->ended)
+                finish(q, cell->ended);
+        else
+                fail(q, &cell->error);
+}
+
+static void on_ended(struct e2b_request *q, const struct e2b_reply *reply)
+{
+        struct cell *cell = q->state;
+
+        if (cell->after.size == 0) {
+                finish(q, reply->result);
+                return;
+        }
+        cell->ended = json_deep_copy(reply->result);
+        run_silently(q, cell->after.data, on_restored);
 }
 
 static void on_not_run(struct e2b_request *q, const struct e2b_reply *reply)
 {
-        const char *context = e2b_text(q->body, "context_id");
+        struct cell *cell = q->state;
 
-        if ((reply->e->code == CLOCHE_E_SANDBOX_ENDED && q->is_streaming) || q->is_broken)
-                http_stream_break(q->request);
-        else if (reply->e->code == CLOCHE_E_SANDBOX_ENDED)
-                e2b_gone(q);
-        else if (reply->e->code == CLOCHE_E_NOT_FOUND && context && !q->is_streaming)
-                e2b_refuse(q, 404, "not_found", "Context %.100s not found", context);
-        else if (q->is_streaming) {
-                send_line(q, json_pack("{s:s, s:s, s:s, s:s}", "type", "error", "name", "InternalError", "value",
-                                       reply->e->msg, "traceback", ""));
-                end_lines(q);
-        } else {
-                e2b_refuse(q, 500, "internal", "%s", reply->e->msg);
+        if (cell->after.size == 0 || reply->e->code == CLOCHE_E_SANDBOX_ENDED) {
+                fail(q, reply->e);
+                return;
         }
+        cell->error = *reply->e;
+        run_silently(q, cell->after.data, on_restored);
 }
 
 /* The clients write js, ts and upper case. NULL: absent. */
@@ -263,48 +318,101 @@ static json_t *language_of(const json_t *body)
         return language;
 }
 
-static void run(struct e2b_request *q)
+static json_t *which_context(const struct e2b_request *q)
 {
-        struct cell *cell = calloc(1, sizeof(*cell));
-        const json_t *context = json_object_get(q->body, "context_id");
-        json_t *params = json_pack("{s:O, s:b, s:b, s:i}", "code", json_object_get(q->body, "code"), "stream", 1,
-                                   "restart", 1, "outputBytes", 0);
+        json_t *context = json_object_get(q->body, "context_id"), *params = json_object();
 
-        if (!cell || !params) {
-                free(cell);
-                json_decref(params);
-                e2b_refuse(q, 500, "internal", "out of memory");
-                return;
-        }
-        q->state = cell;
-        q->state_done = cell_done;
-        q->alive_ns = clock_now_ns();
-        q->alive_every_ns = ALIVE_S * UINT64_C(1000000000);
-        q->on_alive = send_alive;
         if (json_is_string(context))
-                e2b_put(params, "context", json_incref((json_t *)context));
-        else
-                e2b_put(params, "language", language_of(q->body));
+                return e2b_put(params, "context", json_incref(context));
+        return e2b_put(params, "language", language_of(q->body));
+}
+
+static void run_cell(struct e2b_request *q)
+{
+        json_t *params = json_pack("{s:O, s:b, s:b, s:i}", "code", json_object_get(q->body, "code"), "stream", 1,
+                                   "restart", 1, "outputBytes", 0),
+               *which = which_context(q);
+
+        json_object_update(params, which);
+        json_decref(which);
         q->fail = on_not_run;
         q->on_event = on_event;
         e2b_call(q, "context.run", params, NULL, on_ended);
 }
 
+static void on_set(struct e2b_request *q, const struct e2b_reply *reply)
+{
+        if (reply->e)
+                fail(q, reply->e);
+        else
+                run_cell(q);
+}
+
+static void set_env(struct e2b_request *q, const char *language)
+{
+        struct cell *cell = q->state;
+        int r = e2b_cell_env_write(language, json_object_get(q->body, "env_vars"), &cell->before, &cell->after);
+
+        if (r == -EOPNOTSUPP)
+                e2b_refuse(q, 400, "invalid_argument",
+                           "'env_vars' are not supported for %.40s (docs/e2b.md): use 'envs' of the sandbox", language);
+        else if (r < 0)
+                e2b_refuse(q, 400, "invalid_argument",
+                           "'env_vars' must be an object of texts, whose names are letters, digits and _");
+        else
+                run_silently(q, cell->before.data, on_set);
+}
+
+static void on_language(struct e2b_request *q, const struct e2b_reply *reply)
+{
+        if (reply->e)
+                fail(q, reply->e);
+        else
+                set_env(q, e2b_text(reply->result, "language"));
+}
+
+static void begin_with_env(struct e2b_request *q)
+{
+        json_t *context = json_object_get(q->body, "context_id"), *language = language_of(q->body);
+
+        if (json_is_string(context)) {
+                q->fail = on_language;
+                e2b_call(q, "context.get", json_pack("{s:O}", "context", context), NULL, on_language);
+        } else {
+                set_env(q, language ? json_string_value(language) : "python");
+        }
+        json_decref(language);
+}
+
+static void begin(struct e2b_request *q)
+{
+        struct cell *cell = calloc(1, sizeof(*cell));
+
+        if (!cell) {
+                e2b_refuse(q, 500, "internal", "out of memory");
+                return;
+        }
+        cell->before = cell->after = (struct buf)BUF_INIT(1u << 20);
+        q->state = cell;
+        q->state_done = cell_done;
+        q->alive_ns = clock_now_ns();
+        q->alive_every_ns = ALIVE_S * UINT64_C(1000000000);
+        q->on_alive = send_alive;
+        if (json_object_size(json_object_get(q->body, "env_vars")) > 0)
+                begin_with_env(q);
+        else
+                run_cell(q);
+}
+
 void e2b_on_execute(struct e2b_request *q)
 {
-        int has_env = json_object_size(json_object_get(q->body, "env_vars")) > 0;
-
         if (!json_is_string(json_object_get(q->body, "code")))
                 e2b_refuse(q, 400, "invalid_argument", "'code' is missing, expected a text");
         else if (json_is_string(json_object_get(q->body, "context_id")) &&
                  json_is_string(json_object_get(q->body, "language")))
                 e2b_refuse(q, 400, "invalid_argument", "Only one of context_id or language can be provided");
-        else if (has_env)
-                e2b_refuse(q, 400, "invalid_argument",
-                           "'env_vars' of a cell are not supported here (docs/e2b.md): set 'envs' of the sandbox, or "
-                           "os.environ in the code");
         else
-                e2b_with_sandbox(q, run);
+                e2b_with_sandbox(q, begin);
 }
 
 /* -- contexts ---------------------------------------------------------------------------------------------------- */
