@@ -23,7 +23,7 @@ class Client:
         self.host = self.address
 
     def send(self, verb, path, headers, body=b""):
-        """Status, headers, body; a stream that broke off has what came."""
+        """Status, headers, body; of a stream that broke off the bytes that came."""
         host, _, port = self.address.rpartition(":")
         with socket.create_connection((host, int(port)), timeout=60) as sock:
             lines = [f"{verb} {path} HTTP/1.1", "Connection: close", f"Content-Length: {len(body)}", *(f"{name}: {value}" for name, value in {"Host": self.host, **headers}.items())]
