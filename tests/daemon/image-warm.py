@@ -68,6 +68,7 @@ def test_reasons():
         assert "the image has no interpreter for javascript" in error.message, error
         error = frames.refused("image.warm", image="tools:1", languages=["ruby", "bash"])
         assert error.name == "missing_runtime" and error.message.startswith("ruby: the image has no interpreter for ruby"), error
+        assert error.message.endswith(" (ready: bash)"), error
         equal(warm(frames, "bash"), {"bash": False})
         for params, name, word in (({"languages": []}, "invalid_argument", "expected 1 to"), ({"languages": ["bash"] * 100}, "invalid_argument", "100 names"),
                                    ({"languages": ["bash", "cobol"]}, "unknown_language", "cobol"), ({"languages": ["perl"]}, "invalid_argument", "perl cannot be forked"),

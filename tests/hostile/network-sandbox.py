@@ -219,7 +219,7 @@ def test_rules_that_are_added_at_once():
         assert len(rules["allow"]) == 41 and len(rules["deny"]) == 21, rules
         assert box.says("curl -sS http://allowed.test/a") == "allowed.test /a 0"
         for wrong, says in (({"addNetwork": {"allow": ["x.test"]}, "network": {}}, "exclude each other"), ({"addNetwork": {"dns": False}}, "no 'dns'"),
-                            ({"addNetwork": {"allow": ["10.0.0.1/8"]}}, "network.allow"), ({"addNetwork": {"permit": []}}, "permit"), ({"addNetwork": {"allow": "x"}}, "an array"),
+                            ({"addNetwork": {"allow": ["10.0.0.1/8"]}}, "addNetwork.allow[0]"), ({"addNetwork": {"permit": []}}, "permit"), ({"addNetwork": {"allow": "x"}}, "an array"),
                             ({"addNetwork": {"allow": [f"x{i}.test" for i in range(970)]}}, "at most 1000 rules"), ({"addNetwork": []}, "addNetwork")):
             error = frames.refused("sandbox.update", sandbox="box", **wrong)
             assert error.name == "invalid_argument" and says in str(error), (wrong, error)

@@ -310,7 +310,8 @@ def test_rules_of_the_network():
         equal(ok("net", "box", "--allow", "example.org:443", "--deny", "bad.example.org"), b"allow example.org:443\ndeny  bad.example.org\n")
         equal(rows("net", "box")["allow"], ["example.org:443"])
         equal(ok("net", "box", "--none"), b"nowhere\n")
-        bad_input("net", "box", "--allow", "a b", says="a b|rule")
+        for option in ("--allow", "--deny", "--add", "--add-deny"):
+            bad_input("net", "box", option, "a b", says=f"^cloche: {option}: 'a b': expected a host's name")
         equal(rows("net", "box", "--log"), [])
 
 

@@ -31,7 +31,7 @@ static const struct {
 } sandbox_rows[] = {
         {"cwd must ", "-C must "},    {"env: ", "--env: "},    {"session: ", "-s: "},
         {"process: ", "--process: "}, {"url ", "URL "},        {"mount.dirs: ", "--mount: "},
-        {"mount: ", "--mount: "},     {"mount.", "--mount: "},
+        {"mount: ", "--mount: "},     {"mount.", "--mount: "}, {"sizeBytes is ", "--size is "},
 };
 
 /* The text after "BEGIN[NUMBER]" and the number; NULL: no such text. */
@@ -64,14 +64,23 @@ static const char *rule_error(const struct cli_request *request, const char *mes
 
 static const char *network_error(const char *message, const char *allow, const char *deny, char ret[MEMBERS_TEXT_BYTES])
 {
-        size_t index;
-        const char *after_allow = after_index(message, "network.allow", &index),
-                   *after_deny = after_index(message, "network.deny", &index);
+        const struct {
+                const char *member, *option;
+        } lists[] = {{"network.allow", allow},
+                     {"network.deny", deny},
+                     {"addNetwork.allow", "--add"},
+                     {"addNetwork.deny", "--add-deny"}};
 
-        if (!after_allow && !after_deny)
-                return NULL;
-        snprintf(ret, MEMBERS_TEXT_BYTES, "%s%s", after_allow ? allow : deny, after_allow ? after_allow : after_deny);
-        return ret;
+        for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+                size_t index;
+                const char *after = after_index(message, lists[i].member, &index);
+
+                if (!after)
+                        continue;
+                snprintf(ret, MEMBERS_TEXT_BYTES, "%s%s", lists[i].option, after);
+                return ret;
+        }
+        return NULL;
 }
 
 static int is_row(const struct cli_request *request, size_t i, const char *message)

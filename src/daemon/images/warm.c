@@ -9,7 +9,9 @@
 #include "engine/loop/engine.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct warm_job;
 
@@ -67,6 +69,25 @@ static void check_ready(struct warm_job *job)
                                 job->interpreters[i].template->runtime->name);
 }
 
+/* Those that started stay, so the error lists them. */
+static void add_ready(struct warm_job *job)
+{
+        struct cloche_err *e = &job->error;
+        const char *before = " (ready: ";
+
+        for (size_t i = 0; i < job->count; i++) {
+                const struct template *t = job->interpreters[i].template;
+                size_t size = strlen(e->msg);
+
+                if (t->state != TEMPLATE_READY)
+                        continue;
+                snprintf(e->msg + size, sizeof(e->msg) - size, "%s%s", before, t->runtime->name);
+                before = ", ";
+        }
+        if (strcmp(before, ", ") == 0)
+                strncat(e->msg, ")", sizeof(e->msg) - strlen(e->msg) - 1);
+}
+
 static void finish_if_over(struct warm_job *job)
 {
         struct client *client = job->pending.client;
@@ -80,8 +101,10 @@ static void finish_if_over(struct warm_job *job)
                 err_os(&job->error, CLOCHE_E_RESOURCE, ENOMEM, "write an answer");
         if (answer)
                 client->face->result(client, job->operation, job->pending.id, answer);
-        else
+        else {
+                add_ready(job);
                 client->face->fail(client, job->pending.id, &job->error, NULL);
+        }
         json_decref(answer);
         free_job(job);
 }

@@ -11,6 +11,7 @@
 #include "engine/box/network.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define SETTLE_PATIENCE_S 10
 
@@ -123,6 +124,20 @@ static json_t *policy_after(const struct sandbox *s, const json_t *params)
         return policy;
 }
 
+/* The error names the member by which the rule came. */
+static int check_added(const struct sandbox *s, const json_t *add, struct cloche_err *e)
+{
+        static const char own[] = "network.";
+        int r = network_policy_check(s->all->engine->network_names, add, e);
+
+        if (r < 0 && strncmp(e->msg, own, sizeof(own) - 1) == 0) {
+                const struct cloche_err found = *e;
+
+                err_set(e, found.code, "addNetwork.%s", found.msg + sizeof(own) - 1);
+        }
+        return r;
+}
+
 static int check_policy(const struct sandbox *s, const json_t *params, struct cloche_err *e)
 {
         const json_t *add = json_object_get(params, "addNetwork");
@@ -134,7 +149,7 @@ static int check_policy(const struct sandbox *s, const json_t *params, struct cl
         if (json_object_get(add, "dns"))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "addNetwork: there is no 'dns'; expected allow or deny");
         if (add)
-                r = network_policy_check(s->all->engine->network_names, add, e);
+                r = check_added(s, add, e);
         if (r == 0)
                 after = policy_after(s, params);
         if (json_object_size(after) > 0)

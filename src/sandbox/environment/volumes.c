@@ -337,7 +337,7 @@ static int check_room(const struct sandbox_request *request, uint64_t size_bytes
                                "this caller has %u volumes, at most %u are kept: delete those that are not needed",
                                count, most);
         if (size_bytes < KEEPER_VOLUME_BYTES_MIN || size_bytes > KEEPER_VOLUME_BYTES_MAX)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "sizeBytes is %llu, expected %llu to %llu",
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "sizeBytes is %llu, expected %llu to %llu bytes",
                                (unsigned long long)size_bytes, (unsigned long long)KEEPER_VOLUME_BYTES_MIN,
                                (unsigned long long)KEEPER_VOLUME_BYTES_MAX);
         if (bytes + size_bytes > most_bytes)
