@@ -114,6 +114,15 @@ def refusals(n):
     assert n.call("context.list") == {"contexts": []}, "none is left"
     n.create("x", prefix="mine")
     assert n.create("x", prefix="mine")["created"] is False and n.create("x")["prefix"] == "mine"
+    untitled = prefix(n, "python", "x = 2")
+    assert n.create("z", prefix=prefix(n, "python", "x = 2", title="mine"))["prefix"] == "mine"
+    assert n.create("z", prefix=prefix(n, "python", "x = 2", title="mine"))["created"] is False
+    for other, text in ((untitled, "of the prefix"), (prefix(n, "python", "x = 3", title="mine"), "of an earlier set-up")):
+        failed = n.refused("context.create", context="z", prefix=other)
+        assert failed.name == "invalid_state" and text in failed.message, failed.message
+    for more, text in (({"title": "a b"}, "title must be"), ({"title": "a", "name": "b"}, "exclude each other")):
+        failed = n.frames.refused("prefix.create", language="python", code="x = 1", **more)
+        assert failed.name == "invalid_argument" and text in failed.message, failed.message
     n.create("y")
     for context in ("x", "y"):
         failed = n.refused("context.create", context=context, prefix="other" if context == "x" else "mine")

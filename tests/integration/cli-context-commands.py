@@ -148,7 +148,12 @@ def of_a_prefix():
     for number in (1, 2):
         ok("context", "create", "box", f"g{number}", "--prefix", "geo")
         equal(run("--context", f"g{number}", code="rows.append(4); json.dumps(rows), LIMIT")[1], "('[1, 2, 3, 4]', 10)\n")
-    assert re.search(r"g1 .* prefix p\d+", ok("context", "list", "box").decode())
+    assert re.search(r"g1 .* prefix geo\n", ok("context", "list", "box").decode()), ok("context", "list", "box")
+    equal(ok("context", "create", "box", "g1", "--prefix", "geo"), b"g1\n")
+    ok("context", "create", "box", "plain")
+    bad_input("context", "create", "box", "plain", "--prefix", "geo", says="without a prefix")
+    ok("prefix", "create", "geo", "--force", "python", "-c", "LIMIT = 11")
+    bad_input("context", "create", "box", "g1", "--prefix", "geo", says='exists already, of an earlier set-up "geo": use another name')
     bad_input("context", "create", "box", "--prefix", "none", says=r"there is no prefix .none. \(cloche prefix list lists them\): make it by cloche prefix create")
     bad_input("context", "create", "box", "g1", "--language", "ruby", "--prefix", "geo", says="use another name")
     bad_input("context", "create", "box", "--language", "ruby", "--prefix", "geo", says="is of python, not of ruby")

@@ -43,10 +43,11 @@ static json_t *files_of(const struct cloche_prefix_options *prefix, struct buf *
         return files;
 }
 
-static json_t *params_of(const struct stored *stored, const json_t *sandbox, struct buf *attachments)
+static json_t *params_of(const char *name, const struct stored *stored, const json_t *sandbox, struct buf *attachments)
 {
         const struct cloche_prefix_options *prefix = &stored->prefix;
-        return json_pack("{s:s, s:o, s:s*, s:O*, s:O*, s:o}", "language", prefix->language, "code",
+
+        return json_pack("{s:s, s:s, s:o, s:s*, s:O*, s:O*, s:o}", "title", name, "language", prefix->language, "code",
                          bytes_of(prefix->code, prefix->code_size, attachments), "filename", prefix->filename, "limits",
                          json_object_get(stored->head, "limits"), "image", json_object_get(sandbox, "image"), "files",
                          files_of(prefix, attachments));
@@ -56,7 +57,7 @@ static int send_prefix(struct daemon_client *c, const char *name, const struct s
                        json_t **ret)
 {
         _cleanup_buf_ struct buf attachments = BUF_INIT(FRAME_BYTES_MAX);
-        json_t *params = params_of(stored, sandbox, &attachments);
+        json_t *params = params_of(name, stored, sandbox, &attachments);
         struct daemon_message message = {0};
         struct cloche_err e = {0};
         int r;

@@ -65,7 +65,8 @@ static int peer_of(void *data)
         return ((const struct sandbox_job *)data)->pending.client->peer_fd;
 }
 
-static int find_prefix(void *data, const char *name, const cloche_prefix **ret, struct cloche_err *e)
+static int find_prefix(void *data, const char *name, const cloche_prefix **ret, const char **ret_title,
+                       struct cloche_err *e)
 {
         struct kept_prefix *kept;
         int r = prefix_find(((const struct sandbox_job *)data)->pending.client, name, &kept, e);
@@ -74,6 +75,7 @@ static int find_prefix(void *data, const char *name, const cloche_prefix **ret, 
                 return r;
         kept->used_ns = clock_now_ns();
         *ret = kept->prefix;
+        *ret_title = kept->title ? kept->title : name;
         return 0;
 }
 

@@ -69,7 +69,7 @@ static void check_ready(struct warm_job *job)
                                 job->interpreters[i].template->runtime->name);
 }
 
-/* Those that started stay, so the error lists them. */
+/* The interpreters that started stay, so the error lists them. */
 static void add_ready(struct warm_job *job)
 {
         struct cloche_err *e = &job->error;

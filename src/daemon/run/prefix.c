@@ -27,6 +27,7 @@ static void prefix_free(struct daemon *d, struct kept_prefix *p)
         cloche_prefix_free(p->starting);
         cloche_prefix_free(p->prefix);
         free(p->name);
+        free(p->title);
         free(p->language);
         free(p);
 }
@@ -46,14 +47,25 @@ static int is_taken(const struct client *client, const char *name)
         return 0;
 }
 
-static int check_name(const struct client *client, const char *name, struct cloche_err *e)
+static int check_letters(const char *field, const char *text, struct cloche_err *e)
 {
+        if (!*text || strlen(text) > 64 ||
+            strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != strlen(text))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "%s must be 1 to 64 letters, digits, '.', '_' and '-', not \"%.80s\"", field, text);
+        return 0;
+}
+
+static int check_name(const struct client *client, const char *name, const char *title, struct cloche_err *e)
+{
+        if (name && title)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "name and title exclude each other: leave the title out");
+        if (title)
+                return check_letters("title", title, e);
         if (!name)
                 return 0;
-        if (!*name || strlen(name) > 64 ||
-            strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != strlen(name))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "name must be 1 to 64 letters, digits, '.', '_' and '-', not \"%.80s\"", name);
+        if (check_letters("name", name, e) < 0)
+                return -(int)e->code;
         return is_taken(client, name) ? err_set(e, CLOCHE_E_STATE,
                                                 "there is a prefix \"%s\" already: use another name, or dispose of it "
                                                 "(prefix.dispose)",
@@ -85,7 +97,7 @@ static void on_client_gone(struct client_pending *pending)
         prefix_free(pending->daemon, (struct kept_prefix *)pending);
 }
 
-static struct kept_prefix *prefix_new(const struct client_request *request, const char *name)
+static struct kept_prefix *prefix_new(const struct client_request *request, const char *name, const char *title)
 {
         static const struct client_pending_kind kind = {.cancel = on_cancel, .on_client_closed = on_client_gone};
         struct client *client = request->client;
@@ -99,6 +111,7 @@ static struct kept_prefix *prefix_new(const struct client_request *request, cons
         p->used_ns = clock_now_ns();
         p->idle_ms = idle ? (uint64_t)json_integer_value(idle) : IDLE_MS;
         p->name = name ? strdup(name) : NULL;
+        p->title = title ? strdup(title) : NULL;
         p->language = strdup(json_string_value(json_object_get(request->params, "language")));
         client_pending_add(&p->pending, &kind, request);
         snprintf(p->id, sizeof(p->id), "p%llu", (unsigned long long)++client->daemon->next_prefix);
@@ -109,10 +122,11 @@ static struct kept_prefix *prefix_new(const struct client_request *request, cons
 int prefix_create(const struct client_request *request, json_t **ret, struct cloche_err *e)
 {
         struct daemon *d = request->client->daemon;
-        const char *name = json_string_value(json_object_get(request->params, "name"));
+        const char *name = json_string_value(json_object_get(request->params, "name")),
+                   *title = json_string_value(json_object_get(request->params, "title"));
         cloche_prefix *prefix = NULL;
         struct kept_prefix *p;
-        int r = check_name(request->client, name, e);
+        int r = check_name(request->client, name, title, e);
 
         (void)ret;
         if (r == 0)
@@ -126,7 +140,7 @@ int prefix_create(const struct client_request *request, json_t **ret, struct clo
                 r = request_prefix(d, request->client->principal, request->params, &prefix, e);
         if (r < 0)
                 return r;
-        p = prefix_new(request, name);
+        p = prefix_new(request, name, title);
         if (!p) {
                 cloche_prefix_free(prefix);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "keep a prefix");

@@ -10,8 +10,8 @@ struct kept_prefix {
         TAILQ_ENTRY(kept_prefix) link;
         struct client *client; /* its owner; NULL: it belongs to the user */
         int64_t principal;
-        char id[24], *name, *language;
-        cloche_prefix *starting, *prefix; /* prefix: NULL until it is ready */
+        char id[24], *name, *title, *language; /* title: NULL unless the caller gave one */
+        cloche_prefix *starting, *prefix;      /* prefix: NULL until it is ready */
         uint64_t runs, used_ns, idle_ms;
 };
 

@@ -122,13 +122,29 @@ static int refuse_other(const struct context *c, const char *prefix, struct cloc
                                  "the context \"%s\" exists already, without a prefix: use another name", c->name);
 }
 
-static int find_prefix(struct sandbox_request *request, const char *name, const char *language,
-                       const cloche_prefix **ret, struct cloche_err *e)
+static int find_prefix(struct sandbox_request *request, const char *name, const cloche_prefix **ret,
+                       const char **ret_title, struct cloche_err *e)
 {
-        int r = request->face->prefix ? request->face->prefix(request->data, name, ret, e)
-                                      : err_set(e, CLOCHE_E_NOT_FOUND, "this caller has no prefixes");
+        return request->face->prefix ? request->face->prefix(request->data, name, ret, ret_title, e)
+                                     : err_set(e, CLOCHE_E_NOT_FOUND, "this caller has no prefixes");
+}
 
-        return r < 0 ? r : context_prefix_check(request->sandbox, name, *ret, language, e);
+/* Refuse another prefix than that of the context. One with the same title is the same if its set-up is: ids are new
+ * with each connection. */
+static int check_same(struct sandbox_request *request, const struct context *c, const char *name, struct cloche_err *e)
+{
+        const cloche_prefix *prefix;
+        const char *title = name;
+
+        if (strcmp(c->prefix, name) == 0)
+                return 0;
+        if (!c->set_up || find_prefix(request, name, &prefix, &title, e) < 0 || strcmp(c->prefix, title) != 0)
+                return refuse_other(c, title, e);
+        if (strcmp(c->set_up->setup->key, prefix->template->setup->key) == 0)
+                return 0;
+        return err_set(e, CLOCHE_E_STATE,
+                       "the context \"%s\" exists already, of an earlier set-up \"%s\": use another name", c->name,
+                       title);
 }
 
 /* Make a context of a prefix or, without one, of the language. NULL with e. */
@@ -137,15 +153,17 @@ static struct context *make_context(struct sandbox_request *request, const char 
 {
         const char *prefix_name = sandbox_request_text(request, "prefix");
         const cloche_prefix *prefix = NULL;
+        const char *title = NULL;
         struct context *c;
 
-        if (prefix_name && find_prefix(request, prefix_name, language, &prefix, e) < 0)
+        if (prefix_name && (find_prefix(request, prefix_name, &prefix, &title, e) < 0 ||
+                            context_prefix_check(request->sandbox, title, prefix, language, e) < 0))
                 return NULL;
         if (prefix)
                 language = prefix->template->runtime->name;
         c = context_new(request->sandbox, name, language ? language : "python", sandbox_request_text(request, "cwd"),
                         json_object_get(request->params, "env"), e);
-        if (!c || !prefix || context_use_prefix(c, prefix_name, prefix, e) == 0)
+        if (!c || !prefix || context_use_prefix(c, title, prefix, e) == 0)
                 return c;
         context_free(c);
         return NULL;
@@ -171,8 +189,8 @@ int handle_CONTEXT_CREATE(struct sandbox_request *request, struct cloche_err *e)
                 return err_set(e, CLOCHE_E_STATE,
                                "the context \"%s\" exists already, with the language %s: use another name", name,
                                c->runtime->name);
-        if (c && prefix && strcmp(c->prefix, prefix) != 0)
-                return refuse_other(c, prefix, e);
+        if (c && prefix && check_same(request, c, prefix, e) < 0)
+                return -(int)e->code;
         if (c && c->state == CONTEXT_LIVE) {
                 json_t *answer = context_json(c);
 

@@ -65,8 +65,10 @@ struct sandbox_face {
         void (*fail)(void *data, const struct cloche_err *e, const json_t *about);
         /* The unix socket of the user whose rights decide about mounts, borrowed; negative: none. NULL: none. */
         int (*caller)(void *data);
-        /* Find a prefix of the caller, by id or name; borrowed. -CLOCHE_E_NOT_FOUND. NULL: the caller has none. */
-        int (*prefix)(void *data, const char *name, const cloche_prefix **ret, struct cloche_err *e);
+        /* Find a prefix of the caller, by id or name, and how to show it; both borrowed, the title for the call.
+         * -CLOCHE_E_NOT_FOUND. NULL: the caller has none. */
+        int (*prefix)(void *data, const char *name, const cloche_prefix **ret, const char **ret_title,
+                      struct cloche_err *e);
 };
 
 CLOCHE_MUST_CHECK int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, struct cloche_err *e);
