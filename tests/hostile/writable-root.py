@@ -195,6 +195,19 @@ def test_requests_that_are_refused():
         equal(keeper.sandbox(image=TREE).said("echo $(</opt/lib/a)"), "image\n")
 
 
+def test_the_longest_name_of_a_layer():
+    need_writable_roots()
+    trees = make_store()
+    with Keeper(trees=trees) as keeper:
+        for size in (239, 240):
+            os.mkdir(f"{trees}/{TREE}/{'d' * size}")
+            if size == 240:
+                refused = refusal(sandbox, keeper)
+                assert "240 bytes" in refused.message and "at most 239: rename it" in refused.message, refused
+            else:
+                sandbox(keeper)
+
+
 # ---- saved and restored -----------------------------------------------------------------------------------------------
 
 MORE = r"""

@@ -133,7 +133,8 @@ static int each_shown(int (*visit)(void *data, const char *name, struct cloche_e
 /* Inodes of each: its upper and work directory, overlayfs's own in that, and one that stands for all whiteouts. */
 #define INODES_EACH 4
 #define INODES_OF_ALL 2
-#define LAYER_SIZE 300 /* of a path */
+#define LAYER_SIZE 300     /* of a path */
+#define LAYER_NAME_MAX 239 /* fsconfig(2) takes 255 bytes, of which "workspace/upper/" needs 16 */
 
 /* Return whether this entry of the built root is a directory of the image. */
 static int is_layered(const char *name)
@@ -177,6 +178,11 @@ static int make_upper(const char *name, char upper[LAYER_SIZE], char work[LAYER_
 {
         struct stat st;
 
+        if (strlen(name) > LAYER_NAME_MAX)
+                return err_set(e, CLOCHE_E_MOUNT,
+                               "the image's directory /%.40s… has a name of %zu bytes, and a layer one of at most %d: "
+                               "rename it",
+                               name, strlen(name), LAYER_NAME_MAX);
         snprintf(upper, LAYER_SIZE, QUOTA "/upper/%s", name);
         snprintf(work, LAYER_SIZE, QUOTA "/work/%s", name);
         if (lstat(name, &st) < 0 || mkdir(upper, 0700) < 0 || chmod(upper, st.st_mode & 07777) < 0 ||
