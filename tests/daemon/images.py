@@ -281,7 +281,12 @@ def test_a_name_is_looked_up_at_each_request():
                 equal(frames.call("call", image="tools", **MARKER)["result"], text)
             prefixes.append(frames.call("prefix.create", **setup)["prefix"])
         equal([frames.call("call", prefix=prefix, **run)["result"] for prefix in prefixes], ["image", "image", "other", "third"])
-        equal(cli("image", "rm", "--images", "images", "tools").code, 2, "it is in use")
+        for name in ("one", "two"):
+            frames.call("sandbox.create", sandbox=name, image="tools")
+        os.environ["CLOCHE_SOCKET"] = daemon.path
+        refused = cli("image", "rm", "--images", "images", "tools")
+        users = refused.stderr.partition(b" (cloche-keeper): ")[2].strip().split(b", ")
+        assert refused.code == 2 and sorted(users) == [b"sandbox one", b"sandbox two"], refused
         import_image("images", "later", image)
         equal(frames.call("call", image="later", **MARKER)["result"], "third")
 

@@ -4,6 +4,9 @@
 #include "cli/options/options.h"
 #include "cli/output/progress.h"
 #include "cli/output/signals.h"
+#include "cli/sandbox/daemon-client.h"
+#include "cli/sandbox/daemon-locate.h"
+#include "cli/sandbox/sandbox-options.h"
 #include "xdg.h"
 
 #include "base/err.h"
@@ -152,23 +155,65 @@ static void read_program_name(long pid, char ret[17])
                 fclose(file);
 }
 
+static void add_text(struct cloche_err *e, const char *text)
+{
+        strncat(e->msg, text, sizeof(e->msg) - strlen(e->msg) - 1);
+}
+
+static void name_sandboxes_of(const json_t *answer, const char *tree, struct cloche_err *e)
+{
+        const char *before = ": sandbox ";
+        const json_t *sandbox;
+        size_t i;
+
+        json_array_foreach (json_object_get(answer, "sandboxes"), i, sandbox) {
+                const char *image = json_string_value(json_object_get(sandbox, "image"));
+
+                if (!image || strcmp(image, tree) != 0)
+                        continue;
+                add_text(e, before);
+                add_text(e, sandbox_text(sandbox, "sandbox"));
+                before = ", sandbox ";
+        }
+}
+
+/* The lock is the keeper's, so its daemon is asked for the caller's sandboxes of the tree. */
+static void name_sandboxes(const char *tree, struct cloche_err *e)
+{
+        char path[DAEMON_SOCKET_BYTES];
+        struct daemon_client client;
+        struct daemon_message message;
+        struct cloche_err ignored = {0};
+
+        if (daemon_locate(NULL, LOCATE_ONLY, path, &ignored) != 1 || daemon_open(path, 0, &client, &ignored) < 0)
+                return;
+        if (daemon_call(&client, "sandbox.list", json_object(), NULL, 0, &message, &ignored) == 0) {
+                name_sandboxes_of(message.body, tree, e);
+                daemon_message_done(&message);
+        }
+        daemon_close(&client);
+}
+
 /* cloche-image sees no processes, so its message names the tree alone: add a process that uses it. */
 static void name_user(int store_fd, struct cloche_err *e)
 {
-        const char *tree = e->code == CLOCHE_E_STATE ? strstr(e->msg, "sha256-") : NULL;
-        char path[100], name[17], user[64];
+        const char *found = e->code == CLOCHE_E_STATE ? strstr(e->msg, "sha256-") : NULL;
+        char tree[72], path[100], name[17], user[64];
         struct stat status;
         long pid;
 
-        if (!tree)
+        if (!found)
                 return;
-        snprintf(path, sizeof(path), "trees/%.71s", tree);
+        snprintf(tree, sizeof(tree), "%s", found);
+        snprintf(path, sizeof(path), "trees/%s", tree);
         pid = fstatat(store_fd, path, &status, AT_SYMLINK_NOFOLLOW) < 0 ? 0 : find_locker(&status);
         if (!pid)
                 return;
         read_program_name(pid, name);
         snprintf(user, sizeof(user), " by process %ld (%s)", pid, name);
-        strncat(e->msg, user, sizeof(e->msg) - strlen(e->msg) - 1);
+        add_text(e, user);
+        if (strcmp(name, "cloche-keeper") == 0)
+                name_sandboxes(tree, e);
 }
 
 int image_store_request(const struct cli_request *request, const char *method, json_t *params, int data_fd,
