@@ -70,14 +70,19 @@ def test_without_a_policy():
         for command in ("curl -sS http://allowed.test/; true", "echo no such thing >&2; false"):
             assert "warnings" not in box.run(command), command
         told = cloche.cli("exec", "none", "--socket", daemon.path, "--", "curl -sS http://allowed.test/")
+        for_socket = way_out.replace("net none", f"net none --socket {daemon.path}")
+        assert told.code == 6 and told.stderr.decode().endswith(f"\ncloche: {for_socket}\n"), told
+        os.environ["CLOCHE_SOCKET"] = daemon.path
+        told = cloche.cli("exec", "none", "--", "curl -sS http://allowed.test/")
         assert told.code == 6 and told.stderr.decode().endswith(f"\ncloche: {way_out}\n"), told
+        del os.environ["CLOCHE_SOCKET"]
         try:
             raise AssertionError(frames.call("git.checkout", sandbox="none", url="https://allowed.test/group/" + 60 * "repository" + ".git", dir="copy"))
         except Failed as e:
             failed = e
         assert failed.name == "git_network" and "git: unable to access 'https://allowed.test/group/" in failed.message and failed.message.endswith("; " + way_out), failed
         told = cloche.cli("git", "none", "https://allowed.test/a.git", "--socket", daemon.path)
-        assert told.code != 0 and b"Could not resolve host: allowed.test; " + way_out.encode() in told.stderr, told
+        assert told.code != 0 and b"Could not resolve host: allowed.test; " + for_socket.encode() in told.stderr, told
 
 
 def test_programs_reach_what_is_allowed():

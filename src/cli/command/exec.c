@@ -79,7 +79,7 @@ static void print_reasons(const json_t *ended)
                 return;
         json_array_foreach (json_object_get(ended, "warnings"), i, warning) {
                 fputs("cloche: ", stderr);
-                print_name(stderr, json_string_value(warning));
+                print_advice(stderr, json_string_value(warning), PRINT_NAME);
                 fputc('\n', stderr);
         }
 }

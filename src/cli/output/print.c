@@ -119,6 +119,21 @@ void print_for_socket(const char *path)
         named_socket = path;
 }
 
+void print_advice(FILE *out, const char *text, enum print_as as)
+{
+        static const char command[] = "cloche net ";
+        const char *name = named_socket ? strstr(text, command) : NULL, *rest = text;
+
+        if (name) {
+                name += sizeof(command) - 1;
+                rest = name + strcspn(name, " ");
+                print_bytes(out, text, (size_t)(rest - text), as);
+                fputs(" --socket ", out);
+                print_name(out, named_socket);
+        }
+        print_bytes(out, rest, strlen(rest), as);
+}
+
 /* of: the process that it happened to; NULL: the one that is known. */
 static void print_refused_of(FILE *out, const char *of, const json_t *denied)
 {

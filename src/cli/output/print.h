@@ -25,6 +25,8 @@ void print_refused(FILE *out, const json_t *denied);
 size_t print_denials(FILE *out, const char *of, const json_t *answer);
 /* Commands that are printed from now on are for the daemon with this socket, which --socket named; it is not copied. */
 void print_for_socket(const char *path);
+/* Print text of the daemon. A `cloche net SANDBOX` in it gets the named socket. */
+void print_advice(FILE *out, const char *text, enum print_as as);
 
 #define OUTPUT_AGE_BYTES 40
 const char *output_age(json_int_t seconds, char ret[OUTPUT_AGE_BYTES]);

@@ -36,7 +36,7 @@ void sandbox_options_done(struct sandbox_options *words)
 static void print_line(const char *text, const char *after)
 {
         fputs("cloche: ", stderr);
-        print_bytes(stderr, text, strlen(text), PRINT_TEXT);
+        print_advice(stderr, text, PRINT_TEXT);
         fprintf(stderr, "%s\n", after);
 }
 
