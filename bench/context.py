@@ -14,16 +14,11 @@ import contextlib
 import os
 import sys
 
+from parts import add_only, parts_of, some_of
+
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PARTS = ("create", "prefix", "cells", "plots", "memory", "fork")
 PEERS = ("upstream", "jupyter", "pipe")
-
-
-def some_of(parser, option, text, all_of_them):
-    chosen = [name for name in text.split(",") if name]
-    if unknown := set(chosen) - set(all_of_them):
-        parser.error(f"{option}: there is no {', '.join(sorted(unknown))}; there are {', '.join(all_of_them)}")
-    return chosen
 
 
 def arguments():
@@ -31,11 +26,11 @@ def arguments():
     parser.add_argument("--build", default=os.path.join(SOURCE, "build"))
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--idle", type=int, default=20)
-    parser.add_argument("--only", default=",".join(PARTS), help="some of " + ",".join(PARTS))
+    add_only(parser, PARTS)
     parser.add_argument("--without", default="", help="some of " + ",".join(PEERS))
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    options.parts = some_of(parser, "--only", options.only, PARTS)
+    options.parts = parts_of(parser, options, PARTS)
     options.without = some_of(parser, "--without", options.without, PEERS)
     return options
 

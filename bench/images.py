@@ -19,6 +19,8 @@ import sys
 import tempfile
 import time
 
+from parts import add_only, parts_of
+
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PARTS = ("import", "shared", "sandbox", "memory", "call")
 IMAGE_BYTES, FILE_BYTES = 300 << 20, 20 << 10
@@ -247,12 +249,11 @@ def main():
     parser.add_argument("--build", default=os.path.join(SOURCE, "build"))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--sandboxes", type=int, default=100)
-    parser.add_argument("--only", default=",".join(PARTS), help="some of " + ",".join(PARTS))
+    add_only(parser, PARTS)
     parser.add_argument("--directory", help="of the files; default: below TMPDIR")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    if unknown := set(options.only.split(",")) - set(PARTS):
-        parser.error(f"--only: there is no {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+    parts = parts_of(parser, options, PARTS)
     os.environ["CLOCHE_BUILD"] = os.path.abspath(options.build)
     sys.path[:0] = [os.path.join(SOURCE, below) for below in ("tests/lib", "tests/daemon", "bench/peers", "bench/clients")]
     with tempfile.TemporaryDirectory(prefix="cloche-images-", dir=options.directory) as directory:
@@ -260,7 +261,7 @@ def main():
         prepare(bench)
         if not options.json:
             print(f"Kernel {platform.release()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, medians.\n\n| act | value | base | ratio | limit |\n|---|---:|---:|---:|---:|")
-        for part in options.only.split(","):
+        for part in parts:
             globals()["part_" + part](bench)
     if options.json:
         print(json.dumps({"kernel": platform.release(), "cores": os.cpu_count(), "rows": bench.rows}, indent=2))

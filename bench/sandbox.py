@@ -17,6 +17,8 @@ import contextlib
 import os
 import sys
 
+from parts import add_only, parts_of
+
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PARTS = ("execute", "stream", "start", "session", "sandbox", "concurrent", "transfer", "cli", "idle")
 
@@ -27,13 +29,11 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--at-once", type=int, default=64)
     parser.add_argument("--idle", type=int, default=200)
-    parser.add_argument("--only", default=",".join(PARTS), help="some of " + ",".join(PARTS))
+    add_only(parser, PARTS)
     parser.add_argument("--no-upstream", action="store_true")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    options.parts = options.only.split(",")
-    if unknown := set(options.parts) - set(PARTS):
-        parser.error(f"--only: there is no {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+    options.parts = parts_of(parser, options, PARTS)
     return options
 
 

@@ -1,5 +1,6 @@
 """A client of frames for the tests: small, blocking, standard library only."""
 import base64
+import contextlib
 import json
 import os
 import select
@@ -264,10 +265,28 @@ class Daemon:
         assert not os.path.exists(self.directory), os.listdir(self.directory)
 
 
-def private(*options, **arguments):
-    """A daemon of this process's own: the process, and frames to it."""
+def private(*options, process=None, **arguments):
+    """A daemon of this process's own: the process, and frames to it. process: more arguments of subprocess.Popen."""
     ours, theirs = socket.socketpair()
-    process = subprocess.Popen([DAEMON, "--connect-fd", str(theirs.fileno()), "--log-level", "warning", *options],
-                               pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+    started = subprocess.Popen([DAEMON, "--connect-fd", str(theirs.fileno()), "--log-level", "warning", *options],
+                               pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, **(process or {}))
     theirs.close()
-    return process, Frames(ours, **arguments)
+    return started, Frames(ours, **arguments)
+
+
+@contextlib.contextmanager
+def private_of_user(*options):
+    """A private daemon of an ordinary user, whose directories are all home/, and frames to it."""
+    from cloche import ORDINARY_USER  # benches, which use this module too, lack the variables of tests
+    home, user = os.path.abspath("home"), int(ORDINARY_USER[2])
+    os.makedirs(home, mode=0o700)
+    os.chown(home, user, user)
+    environment = {**os.environ, **dict.fromkeys(("HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"), home), "TMPDIR": "/tmp"}
+    process, frames = private("--profile", "user", *options, process={"user": user, "group": user, "extra_groups": [], "env": environment})
+    try:
+        with frames:
+            yield process, frames
+        process.wait(HANG)
+    finally:
+        process.kill()
+        process.wait()

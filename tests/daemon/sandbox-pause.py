@@ -3,8 +3,6 @@
 import glob
 import os
 import signal
-import socket
-import subprocess
 import sys
 import tempfile
 
@@ -13,10 +11,9 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 from clocks import Clock
 from cloche import need_ordinary_user
 from life import below, groups, keeper_of
-from rpc import DAEMON, HANG, Daemon, Failed, Frames
+from rpc import Daemon, Failed, private_of_user
 from sandbox_client import wait_for
 
-USER = 12345  # of ORDINARY_USER
 YEAR_MS = 365 * 24 * 3600 * 1000
 COUNTER = "import itertools, time\nfor n in itertools.count():\n    open('/workspace/n', 'w').write(str(n)); time.sleep(0.005)"
 
@@ -362,19 +359,12 @@ def test_guests_that_make_it_hard_to_freeze():
 def test_a_host_that_cannot_freeze():
     """An ordinary user's keeper without groups of its own: the pause is refused, and nothing is lost."""
     need_ordinary_user()
-    with tempfile.TemporaryDirectory() as home:
-        os.chown(home, USER, USER)
-        ours, theirs = socket.socketpair()
-        process = subprocess.Popen([DAEMON, "--connect-fd", str(theirs.fileno()), "--log-level", "error", "--profile", "user"], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
-                                   user=USER, group=USER, extra_groups=[], env={"HOME": home, "PATH": os.environ["PATH"]})
-        theirs.close()
-        with Frames(ours) as frames:
-            frames.call("exec", sandbox="a", command="X=1")
-            if "freezer" in frames.hello["missing"]:
-                assert refused(frames, "freeze", "sandbox.pause", sandbox="a").name == "guard_missing"
-                for option in ("idleAction", "endAction"):
-                    assert refused(frames, "use stop", "sandbox.update", sandbox="a", **{option: "pause"}).name == "guard_missing"
-            else:
-                assert frames.call("sandbox.pause", sandbox="a")["state"] == "paused"
-            assert frames.call("exec", sandbox="a", command="echo $X")["stdout"] == "1\n"
-        process.wait(HANG)
+    with private_of_user() as (_, frames):
+        frames.call("exec", sandbox="a", command="X=1")
+        if "freezer" in frames.hello["missing"]:
+            assert refused(frames, "freeze", "sandbox.pause", sandbox="a").name == "guard_missing"
+            for option in ("idleAction", "endAction"):
+                assert refused(frames, "use stop", "sandbox.update", sandbox="a", **{option: "pause"}).name == "guard_missing"
+        else:
+            assert frames.call("sandbox.pause", sandbox="a")["state"] == "paused"
+        assert frames.call("exec", sandbox="a", command="echo $X")["stdout"] == "1\n"

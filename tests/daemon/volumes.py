@@ -1,7 +1,5 @@
 """Volumes: kept directories of a fixed size that several sandboxes of one principal mount."""
-import contextlib
 import os
-import socket
 import struct
 import subprocess
 import sys
@@ -9,10 +7,8 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from cloche import equal, need_root
 from http_client import Http
-from rpc import DAEMON, Daemon, Frames, HANG
+from rpc import Daemon, private_of_user
 from volume_client import MIB, SMALL, Volumes, at, shell
-
-USER = 54321
 
 
 def test_sandboxes_share_one_and_see_each_others_writes():
@@ -189,31 +185,15 @@ def test_a_full_disk_leaves_nothing():
             subprocess.run(["umount", volumes.at("volumes")], check=True)
 
 
-@contextlib.contextmanager
-def as_user(volumes):
-    """Frames to a private daemon of an ordinary user."""
-    os.mkdir(volumes.at("home"), 0o700)
-    os.chown(volumes.at("home"), USER, USER)
-    ours, theirs = socket.socketpair()
-    command = [DAEMON, "--connect-fd", str(theirs.fileno()), "--log-level", "warning", "--profile", "user", "--state-dir", volumes.at("home/state"), "--volumes", volumes.at("home/volumes")]
-    process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, user=USER, group=USER, extra_groups=[], env={"HOME": volumes.at("home"), "PATH": os.environ["PATH"]})
-    theirs.close()
-    try:
-        with Frames(ours) as frames:
-            yield frames
-    finally:
-        process.wait(HANG)
-
-
 def test_daemons_without_volumes_say_so():
     need_root()
     for options, word in ((("--state-dir", ""), "state directory"), (("--volumes", ""), "--volumes")):
         with Daemon(*options) as daemon, daemon.frames() as frames:
             assert word in frames.refused("volume.create", volume="data", sizeBytes=SMALL).message
-    with Volumes() as volumes, as_user(volumes) as frames:
+    with private_of_user("--state-dir", os.path.abspath("home/state"), "--volumes", os.path.abspath("home/volumes")) as (_, frames):
         refused = frames.refused("volume.create", volume="data", sizeBytes=SMALL)
         equal(refused.name, "forbidden")
-        assert "daemon of root" in refused.message and volumes.images() == [], refused.message
+        assert "daemon of root" in refused.message and not os.path.exists("home/volumes"), refused.message
         equal(frames.call("volume.list")["volumes"], [])
     with Volumes() as volumes, volumes.daemon() as daemon, daemon.frames() as frames:
         os.mkdir(volumes.at("volumes"), 0o755)

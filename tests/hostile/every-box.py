@@ -5,13 +5,12 @@ import subprocess
 import sys
 
 import attempts
-from cloche import ORDINARY_USER, SOURCE, descendants, equal, need_ordinary_user, need_root
+from cloche import SOURCE, descendants, equal, need_ordinary_user, need_root
 from image_trees import make_store
 
 sys.path.insert(0, os.path.join(SOURCE, "tests/daemon"))
-from rpc import DAEMON, Daemon, Frames  # noqa: E402
+from rpc import Daemon, private_of_user  # noqa: E402
 
-import socket  # noqa: E402
 
 PRINTED = attempts.program() + "\nimport json\nprint(json.dumps(FOUND))\n"
 # Acts that CAP_SYS_ADMIN permits in a user namespace of its own (decision 0018).
@@ -120,28 +119,10 @@ def test_boxes_of_an_image():
         equal(climb(daemon.process.pid, frames, runs, mounted, sandboxes, contexts), 14)
 
 
-def private_daemon(*before):
-    """A daemon of a user's own, and frames to it."""
-    ours, theirs = socket.socketpair()
-    state = os.path.join(os.getcwd(), "state")
-    os.makedirs(state)
-    os.chown(state, int(ORDINARY_USER[2]), int(ORDINARY_USER[4]))
-    environment = {**os.environ, "HOME": state, "XDG_STATE_HOME": state, "XDG_CACHE_HOME": state, "XDG_RUNTIME_DIR": state, "TMPDIR": "/tmp"}
-    process = subprocess.Popen([*before, DAEMON, "--connect-fd", str(theirs.fileno()), "--log-level", "warning", "--profile", "user"], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=environment)
-    theirs.close()
-    return process, ours
-
-
 def test_boxes_of_an_ordinary_user():
     need_ordinary_user()
-    process, ours = private_daemon(*ORDINARY_USER)
-    try:
-        with Frames(ours) as frames:
-            equal(climb(process.pid, frames, runs, sandboxes, contexts), 13)
-        process.wait(20)
-    finally:
-        process.kill()
-        process.wait()
+    with private_of_user() as (process, frames):
+        equal(climb(process.pid, frames, runs, sandboxes, contexts), 13)
 
 
 # Namespaces of its own, no filter, all rights, another process: all effects of the attempts stay
