@@ -362,7 +362,7 @@ def test_a_host_that_cannot_freeze():
     with private_of_user() as (_, frames):
         frames.call("exec", sandbox="a", command="X=1")
         if "freezer" in frames.hello["missing"]:
-            assert refused(frames, "freeze", "sandbox.pause", sandbox="a").name == "guard_missing"
+            assert refused(frames, "stop the sandbox instead", "sandbox.pause", sandbox="a").name == "guard_missing"
             for option in ("idleAction", "endAction"):
                 assert refused(frames, "use stop", "sandbox.update", sandbox="a", **{option: "pause"}).name == "guard_missing"
         else:

@@ -209,14 +209,19 @@ static int work(struct repl *r, int is_terminal)
 static int repl(struct cli_request *request)
 {
         struct repl r = {.request = request, .typed = BUF_INIT(CELL_BYTES_MAX)};
-        int code = sandbox_open(request, &r.client), bad;
+        const char *language = request->positional[0];
+        int code, bad;
 
+        if (language && !options_is_language(language))
+                return cli_bad("there is no language '%s' (cloche languages lists them); a sandbox is named as "
+                               "--sandbox %s",
+                               language, language);
+        code = sandbox_open(request, &r.client);
         if (code)
                 return code;
         if (request->sandbox.sandbox)
                 sandbox_print_lost(&r.client, request, request->sandbox.sandbox);
-        code = cells_target_open(&r.target, &r.client, &request->sandbox, request->sandbox.context,
-                                 request->positional[0]);
+        code = cells_target_open(&r.target, &r.client, &request->sandbox, request->sandbox.context, language);
         if (code == 0)
                 code = work(&r, isatty(STDIN_FILENO) && isatty(STDOUT_FILENO));
         questions_done(&r.questions);

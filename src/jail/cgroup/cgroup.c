@@ -178,7 +178,9 @@ static int write_freezer(const struct cgroup_host *host, unsigned box, int is_fr
         int r;
 
         if (!place->version)
-                return err_set(e, CLOCHE_E_GUARD_MISSING, "no control group of this host can freeze processes: %s",
+                return err_set(e, CLOCHE_E_GUARD_MISSING,
+                               "no control group of this host can freeze processes: %s: stop the sandbox instead, "
+                               "which saves its files",
                                place->reason);
         r = cgroup_write_box(place, box, freezers[place->version].file,
                              is_frozen ? freezers[place->version].freeze : freezers[place->version].thaw);

@@ -8,6 +8,7 @@
 #include "engine/box/network-names.h"
 #include "engine/warm/artifact.h"
 
+#include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -355,10 +356,12 @@ static int check_installed(struct package_job *job, const json_t *result, struct
                 job->said = json_incref(output_of(result));
         explain_refused(&kinds[job->kind], json_array_get(json_object_get(result, "denials"), 0), refused,
                         sizeof(refused));
-        return err_set(e, CLOCHE_E_PACKAGES, "packages.%s could not be installed%s%s: %s", kinds[job->kind].name,
-                       refused,
-                       json_is_true(json_object_get(result, "timedOut")) ? ", it took more than ten minutes" : "",
-                       last_lines(result));
+        err_set(e, CLOCHE_E_PACKAGES, "packages.%s could not be installed%s%s: %s", kinds[job->kind].name, refused,
+                json_is_true(json_object_get(result, "timedOut")) ? ", it took more than ten minutes" : "",
+                last_lines(result));
+        for (size_t size = strlen(e->msg); size > 0 && isspace((unsigned char)e->msg[size - 1]);)
+                e->msg[--size] = '\0';
+        return -(int)e->code;
 }
 
 static int keep(const struct package_job *job, struct cloche_err *e)

@@ -106,7 +106,7 @@ static void exited(struct session *session, const struct init_answer *exit)
         if (!session->is_ready) { /* a second one would fail too */
                 err_set(&e, CLOCHE_E_SPAWN,
                         "the session's shell could not start: it ended with %s %d (sessions need a bash with the GNU C "
-                        "library)",
+                        "library, of which libdl.so.2 and libpthread.so.0 too)",
                         WIFSIGNALED(status) ? "signal" : "status",
                         WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
                 shell_close(session);
