@@ -114,7 +114,7 @@ def refusals():
     bad_input("context", "run", "box", "--language", "cobol", "-c", "1", says="cobol")
     bad_input("context", "fork", "box", "a", "--count", "101", says="--count")
     bad_input("context", "create", "box", "javascript", says="--language javascript")
-    bad_input("context", "create", "box", "mine", "javascript", says="'javascript': a language is named as --language javascript")
+    bad_input("context", "create", "box", "mine", "javascript", says="'javascript': a language is named by --language ")
     bad_input("context", "create", "box", "mine", "yours", says=r"unexpected word 'yours' \(usage")
     equal(ok("context", "create", "box", "javascript", "--language", "javascript"), b"javascript\n")
     equal(ok("context", "create", "box", "javascript.mine"), b"javascript.mine\n")

@@ -159,7 +159,7 @@ def piped():
     finished = cli("repl", stdin=b"1/0")
     assert finished.code == 1 and b"ZeroDivisionError" in finished.stderr, finished
     equal(sandboxes(), ["box"])
-    bad_input("repl", "box", says="there is no language 'box' .*; a sandbox is named as --sandbox box")
+    bad_input("repl", "box", says="there is no language 'box' .*; a sandbox is named by --sandbox box")
     bad_input("repl", "perl", says='no contexts of the language "perl"')
 
 

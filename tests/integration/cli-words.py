@@ -207,12 +207,13 @@ def test_what_was_meant():
     refused("sandbx", "ls", says="did you mean 'sandbox'")
     refused("sandbox", "lst", says="did you mean 'ls'")
     refused("image", "verfy", "x", says="did you mean 'verify'")
-    for typed, meant in (("hlep", "help"), ("hepl", "help"), ("verison", "version"), ("imges", "image")):
+    for typed, meant in (("hlep", "help"), ("hepl", "help"), ("verison", "version"), ("imges", "cloche image ls"), ("imag", "image")):
         refused(typed, says=f"did you mean '{meant}'?")
     for words, meant in ((["python"], "run python FILE"), (["js", "-c", "1"], "run js FILE"), (["some/tool.py", "--flag"], "run some/tool.py"), (["sandbox", "list"], "sandbox ls"),
                          (["prefix", "rm", "a"], "prefix drop"), (["context", "rm", "a", "b"], "context delete"), (["ls"], "sandbox ls"), (["ssh", "box"], "shell"),
                          (["eval", "python"], "call"), (["status"], "daemon status"), (["networks"], "net"), (["help", "netwrok"], "net"), (["sandbox", "lsit"], "sandbox ls"),
-                         (["sandbox", "exec", "box", "--", "ls"], "exec"), (["sandbox", "net", "box"], "net"), (["image", "show", "a"], "image inspect")):
+                         (["sandbox", "exec", "box", "--", "ls"], "exec"), (["sandbox", "net", "box"], "net"), (["image", "show", "a"], "image inspect"),
+                         (["image", "pull", "debian"], "image import"), (["images"], "image ls"), (["volumes"], "volume ls"), (["top"], "ps")):
         refused(*words, says=f"did you mean 'cloche {meant}'?")
     refused("exec", "box", "ls", says="the command goes after --")
     refused("call", "python", "-c", F, "--tiemout", "5", says="did you mean '--timeout'")

@@ -112,6 +112,12 @@ static const struct {
         {"rm", "sandbox rm"},
         {"stop", "sandbox stop"},
         {"status", "daemon status"},
+        {"top", "ps"},
+        {"pull", "import"},
+        {"images", "image ls"},
+        {"volumes", "volume ls"},
+        {"sandboxes", "sandbox ls"},
+        {"contexts", "context list"},
 };
 
 /* The command of one word that follows a first word without need, or NULL: "sandbox exec". */

@@ -213,7 +213,7 @@ static int repl(struct cli_request *request)
         int code, bad;
 
         if (language && !options_is_language(language))
-                return cli_bad("there is no language '%s' (cloche languages lists them); a sandbox is named as "
+                return cli_bad("there is no language '%s' (cloche languages lists them); a sandbox is named by "
                                "--sandbox %s",
                                language, language);
         code = sandbox_open(request, &r.client);

@@ -327,14 +327,18 @@ static char *words_as_json(const char *const *words, int count)
         return NULL;
 }
 
+#define CONTEXT_LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
+
 /* The option that a word without one was probably meant for; NULL if there is none. */
 static const char *option_of_word(const struct cli_handler *handler, const char *word)
 {
         int is_run = handler == &command_context_run;
 
         if ((is_run || handler == &command_context_create) && options_is_language(word))
-                return "a language is named as --language";
-        return is_run ? "a context is named as --context" : NULL;
+                return "a language is named by --language";
+        if (!is_run)
+                return NULL;
+        return word[strspn(word, CONTEXT_LETTERS)] ? "code is given by -c" : "a context is named by --context";
 }
 
 static int refuse_words(const struct cli_command *command, const struct cli_request *request)
@@ -350,8 +354,8 @@ static int refuse_words(const struct cli_command *command, const struct cli_requ
         if (json)
                 bad = cli_bad("unexpected word '%s': pass arguments of the function as --args '%s'", words[0], json);
         else if (option)
-                bad = cli_bad("unexpected word '%s': %s %s (usage: cloche %s %s)", words[0], option, words[0],
-                              command->name, command->usage);
+                bad = cli_bad("unexpected word '%s': %s (usage: cloche %s %s)", words[0], option, command->name,
+                              command->usage);
         else if (handler->takes_rest)
                 bad = cli_bad("unexpected word '%s': the command goes after -- (usage: cloche %s %s)", words[0],
                               command->name, command->usage);
