@@ -176,3 +176,16 @@ def test_rules_of_callers_open_none():
         assert bad.returncode == 2 and "--host-port must be NAME=PORT" in bad.stderr, (value, bad)
     bad = subprocess.run([DAEMON, "--socket", "socket", "--host-port", "db=80", "--host-port", "db=81"], capture_output=True, text=True)
     assert bad.returncode == 2 and "once for each name" in bad.stderr, bad
+
+
+def test_a_saved_rule_whose_port_is_gone():
+    state = ["--state-dir", os.path.abspath("state")]
+    with Daemon("--host-port", "db=1", *state) as daemon, daemon.frames() as frames:
+        frames.call("sandbox.create", sandbox="box", network={"allow": ["host:db"]})
+        frames.call("sandbox.stop", sandbox="box")
+    with Daemon(*state) as daemon, daemon.frames() as frames:
+        told = cloche.cli("exec", "box", "--socket", daemon.path, "--", "true")
+        assert told.code == 2 and told.stderr.decode().startswith(f'cloche: the network of the sandbox "box" has a rule that this daemon does not know; change it by cloche net box --socket {daemon.path}: '), told
+        told = cloche.cli("net", "box", "--none", "--socket", daemon.path)
+        assert told.code == 0, told
+        cloche.equal(run(frames, "echo works")["stdout"], "works\n")

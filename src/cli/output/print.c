@@ -126,7 +126,7 @@ void print_advice(FILE *out, const char *text, enum print_as as)
 
         if (name) {
                 name += sizeof(command) - 1;
-                rest = name + strcspn(name, " ");
+                rest = name + strcspn(name, " :");
                 print_bytes(out, text, (size_t)(rest - text), as);
                 fputs(" --socket ", out);
                 print_name(out, named_socket);

@@ -102,6 +102,24 @@ static int has_box(const struct context *context)
         return context->connections.box != KEEPER_NO_BOX;
 }
 
+/* How a reader of its denials changes its rules. */
+static enum sandboxes_reach reach_of(const struct sandbox *s)
+{
+        return s->principal < 0 ? s->all->options.token_reach : s->all->options.reach;
+}
+
+/* A saved policy may name what this daemon was not started with: a port of the host, or a preset. */
+static void explain_refused(const struct sandbox *s, struct cloche_err *e)
+{
+        const struct cloche_err found = *e;
+
+        if (found.code == CLOCHE_E_INVALID_ARGUMENT)
+                err_set(e, found.code,
+                        "the network of the sandbox \"%s\" has a rule that this daemon does not know%s%s: %s", s->name,
+                        reach_of(s) == SANDBOXES_BY_COMMAND ? "; change it by cloche net " : "",
+                        reach_of(s) == SANDBOXES_BY_COMMAND ? s->name : "", found.msg);
+}
+
 int sandbox_connections_open(struct sandbox *s, const json_t *policy, struct cloche_err *e)
 {
         struct context *context;
@@ -112,6 +130,8 @@ int sandbox_connections_open(struct sandbox *s, const json_t *policy, struct clo
                 TAILQ_FOREACH (context, &s->contexts, link)
                         if (has_box(context) && connections_open(&context->connections, policy, &lost) < 0)
                                 context->connections.is_lost = 1;
+        if (r < 0)
+                explain_refused(s, e);
         return r;
 }
 
@@ -201,12 +221,6 @@ static json_t *operation_of(const struct sandbox *s, const json_t *allow)
         free(text);
         json_decref(params);
         return operation;
-}
-
-/* How a reader of its denials changes its rules. */
-static enum sandboxes_reach reach_of(const struct sandbox *s)
-{
-        return s->principal < 0 ? s->all->options.token_reach : s->all->options.reach;
 }
 
 /* The act of that reader that adds these rules. A new reference, or NULL: none reaches it. */
