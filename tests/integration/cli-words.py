@@ -256,6 +256,10 @@ def test_code_that_wants_a_network_where_there_is_none_is_told_so():
                   ("run", "python", "-c", "import sys\nprint('a' * 70000 + 'EAI_', end='', file=sys.stderr, flush=True)\nsys.exit('AGAIN')")):
         finished = cli(*words)
         assert finished.code != 0 and finished.stderr.endswith(NO_NETWORK), finished
+    os.environ["XDG_DATA_HOME"] = os.path.abspath("data")
+    equal(cli("prefix", "create", "set", "python", "-c", "import socket").code, 0)
+    finished = cli("call", "python", "--prefix", "set", "-c", "return socket.create_connection(('93.184.216.34', 80))")
+    assert finished.code != 0 and b"leave out the prefix" in finished.stderr and b"--network HOST:PORT instead of --prefix" in finished.stderr, finished
     for words in (("run", "python", "-c", "print('ENOTFOUND', file=__import__('sys').stderr)"), ("run", "bash", "-c", "exit 3"),
                   ("run", "python", "-c", "import sys\nsys.exit('ENOTFOUND')", "--network", "name.example")):
         assert NO_NETWORK not in cli(*words).stderr, words

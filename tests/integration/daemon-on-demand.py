@@ -155,6 +155,8 @@ def test_one_that_was_killed_is_replaced():
         wait_until(lambda: not user.daemons(), "it is dead")
         equal(user.ok("exec", "a", "--", "echo 1"), "1\n")
         assert user.daemons() != [daemon], daemon
+        with open(user.run + "/cloche/log") as log:
+            equal(log.read().count('"event":"ready"'), 2, "the log of the first one is kept")
 
 
 def test_stop_and_status():

@@ -82,7 +82,7 @@ static int move_up(int fd)
 static int detach(const struct place *place, int ready_fd, struct cloche_err *e)
 {
         int directory_fd = move_up(place->directory_fd), null_fd = move_up(open("/dev/null", O_RDWR)),
-            log_fd = move_up(openat(directory_fd, "log", O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW, 0600)),
+            log_fd = move_up(openat(directory_fd, "log", O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600)),
             lock_fd = move_up(open_lock(place, e));
 
         if (lock_fd < 0)

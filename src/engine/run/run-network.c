@@ -83,6 +83,13 @@ static int has_words(const json_t *text)
         return json_is_string(text) && network_words_find(json_string_value(text), json_string_length(text));
 }
 
+static int is_of_prefix(const struct cloche_run *run)
+{
+        const struct setup *setup = run->template ? run->template->setup : NULL;
+
+        return setup && !setup->is_code;
+}
+
 void run_explain_network(struct cloche_run *run)
 {
         const json_t *failure = run->answer_is_error ? json_object_get(run->answer, "data") : NULL;
@@ -91,8 +98,12 @@ void run_explain_network(struct cloche_run *run)
                 return;
         if (run->network.words.is_found || has_words(json_object_get(failure, "message")) ||
             has_words(json_object_get(failure, "stack")))
-                run_warn(run, "the code of this run used the network, which it does not have: rules permit connections "
-                              "(network; --network HOST:PORT on the command line)");
+                run_warn(run, is_of_prefix(run)
+                                      ? "the code of this run used the network, which a run that is forked from a "
+                                        "prefix cannot have: leave out the prefix, and give it rules (network; "
+                                        "--network HOST:PORT instead of --prefix on the command line)"
+                                      : "the code of this run used the network, which it does not have: rules permit "
+                                        "connections (network; --network HOST:PORT on the command line)");
 }
 
 void run_network_done(struct cloche_run *run)
