@@ -286,7 +286,7 @@ def test_beside_a_mount():
 
 
 def test_the_command_line():
-    _index, options = start()
+    index, options = start()
     with Daemon(*options) as daemon:
         told = cloche.cli("sandbox", "create", "box", "--packages", "pip:hellopy", "--socket", daemon.path)
         assert told.code == 0, told
@@ -294,6 +294,8 @@ def test_the_command_line():
         assert told.stdout == b"hellopy 1\n", told
         told = cloche.cli("sandbox", "create", "other", "--packages", "pip:hellopy,nothing-of-this-name", "--socket", daemon.path)
         assert told.code != 0 and b"packages.pip could not be installed" in told.stderr and not told.stderr.endswith(b"\n\n"), told
+        told = cloche.cli("sandbox", "create", "other", "--packages", "npm:hellojs", "-e", f"NPM_CONFIG_REGISTRY={index.url}/npm/", "--socket", daemon.path)
+        assert told.code != 0 and f"refused {HOST} (--allow python permits it, or cloched --package-index npm=URL): ".encode() in told.stderr, told
         for value in ("hellopy", ":x", "cargo:x"):
             told = cloche.cli("sandbox", "create", "other", "--packages", value, "--socket", daemon.path)
             assert told.code == 2 and b"pip" in told.stderr, told

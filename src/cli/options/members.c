@@ -133,9 +133,21 @@ static const char *way_out(const char *message, char ret[MEMBERS_TEXT_BYTES])
         return NULL;
 }
 
+/* The rule that an installation of packages lacked. */
+static const char *missing_rule(const char *message, char ret[MEMBERS_TEXT_BYTES])
+{
+        static const char begin[] = "packages.", rule[] = " (the rule ";
+        const char *at = strncmp(message, begin, sizeof(begin) - 1) == 0 ? strstr(message, rule) : NULL;
+
+        if (!at)
+                return NULL;
+        snprintf(ret, MEMBERS_TEXT_BYTES, "%.*s (--allow %s", (int)(at - message), message, at + sizeof(rule) - 1);
+        return ret;
+}
+
 const char *members_of_sandbox(const char *message, char ret[MEMBERS_TEXT_BYTES])
 {
-        if (network_error(message, "--allow", "--deny", ret) || way_out(message, ret))
+        if (network_error(message, "--allow", "--deny", ret) || way_out(message, ret) || missing_rule(message, ret))
                 return ret;
         for (size_t i = 0; i < sizeof(sandbox_rows) / sizeof(sandbox_rows[0]); i++)
                 if (strncmp(message, sandbox_rows[i].member, strlen(sandbox_rows[i].member)) == 0) {
