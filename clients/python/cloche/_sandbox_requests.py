@@ -96,6 +96,23 @@ def _content(content: Text, name: str) -> Any:
     return content
 
 
+def _packages(packages: Mapping[str, Sequence[str]] | None) -> dict[str, list[str]] | None:
+    """The names by kind. A text in place of a list would be a package for each of its letters."""
+    if packages is None:
+        return None
+    if not isinstance(packages, Mapping):
+        raise InvalidArgumentError(f"packages must be a mapping as {{'pip': ['requests']}}, not a {type(packages).__name__}")
+    return {kind: _texts(names, f"packages: {kind}") for kind, names in packages.items()}
+
+
+def _volumes(volumes: Sequence[VolumeMount | Mapping[str, Any]] | None) -> list[Any] | None:
+    if volumes is None:
+        return None
+    if isinstance(volumes, (str, Mapping, VolumeMount)) or not all(isinstance(row, (VolumeMount, Mapping)) for row in volumes):
+        raise InvalidArgumentError("volumes must be a sequence of VolumeMount, or of mappings of name and path")
+    return [row.tree() if isinstance(row, VolumeMount) else dict(row) for row in volumes]
+
+
 def _labels(labels: Mapping[str, str] | None) -> dict[str, str] | None:
     return None if labels is None else dict(labels)
 
@@ -177,8 +194,8 @@ def sandbox(name: str | None = None, *, limits: Limits | Mapping[str, int] | Non
     w.add(network=network_tree(network), idleMs=idle_ms, idleAction=idle_action, lifetimeMs=lifetime_ms, endAction=end_action)
     w.add(labels=_labels(labels), image=image, writableRoot=writable_root, mount=_mount(mount),
           imageSettings=dict(image_settings) if image_settings is not None else None,
-          packages={kind: list(names) for kind, names in packages.items()} if packages is not None else None,
-          volumes=[row.tree() if isinstance(row, VolumeMount) else dict(row) for row in volumes] if volumes is not None else None)
+          packages=_packages(packages),
+          volumes=_volumes(volumes))
     return w.asks("sandbox.create", lambda message: Place(_text_of("sandbox")(message)), timeout)
 
 

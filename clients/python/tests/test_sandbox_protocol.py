@@ -192,6 +192,11 @@ class Asked(PeerCase):
         ]:
             with self.subTest(message), self.assertRaisesRegex(cloche.InvalidArgumentError, message):
                 use()
+        client = self.enterContext(cloche.Cloche(self.enterContext(Peer(lambda conversation: conversation.end())).address))
+        for words, message in [({"packages": {"pip": "requests"}}, "packages: pip must be a sequence of texts, not a str"), ({"packages": ["requests"]}, "packages must be a mapping"),
+                               ({"volumes": "data:/data"}, "volumes must be a sequence"), ({"volumes": {"name": "data", "path": "/data"}}, "volumes must be a sequence")]:
+            with self.subTest(message), self.assertRaisesRegex(cloche.InvalidArgumentError, message):
+                client.sandbox("a", **words)
 
     def test_errors_of_sandboxes_are_classes(self):
         def script(conversation):
