@@ -163,8 +163,20 @@ const struct cli_option *options_find(const struct cli_command *command, const c
 static const struct {
         const char *typed, *meant;
 } habits[] = {
-        {"--volume", "--mount"}, {"-v", "--mount"},     {"--cwd", "-C"},        {"--workdir", "-C"}, {"-w", "-C"},
-        {"-m", "--memory"},      {"--mem", "--memory"}, {"--net", "--network"},
+        {"--volume", "--mount"}, {"-v", "--mount"},      {"--cwd", "-C"},
+        {"--workdir", "-C"},     {"-w", "-C"},           {"-m", "--memory"},
+        {"--mem", "--memory"},   {"--net", "--network"}, {"--timeout", "--lifetime"},
+        {"--ttl", "--lifetime"},
+};
+
+/* Options that a command has no need of. */
+static const struct {
+        const char *command, *typed, *instead;
+} plain_words[] = {
+        {"call", "--function", "the function is a word behind the code"},
+        {"sandbox create", "--name", "the name is a word of its own"},
+        {"call", "--socket", "a call makes its box itself, without a daemon; cloche exec and context run use one"},
+        {"run", "--socket", "a run makes its box itself, without a daemon; cloche exec and context run use one"},
 };
 
 static const char *habit(const struct cli_command *command, const char *word, size_t size)
@@ -183,10 +195,10 @@ static int refuse_option(const struct cli_command *command, const char *word, si
         const char *usual = habit(command, word, size);
         char meant[SUGGEST_TEXT_BYTES];
 
-        if (strcmp(command->name, "call") == 0 && is_word("--function", word, size))
-                return cli_bad("there is no option '--function': the function is a word behind the code (usage: "
-                               "cloche %s %s)",
-                               command->name, command->usage);
+        for (size_t i = 0; i < sizeof(plain_words) / sizeof(plain_words[0]); i++)
+                if (is_word(plain_words[i].typed, word, size) && strcmp(command->name, plain_words[i].command) == 0)
+                        return cli_bad("there is no option '%s': %s (usage: cloche %s %s)", plain_words[i].typed,
+                                       plain_words[i].instead, command->name, command->usage);
         if (word[strspn(word, "-")] == '\0')
                 return cli_bad("unexpected word '%s' (usage: cloche %s %s)", word, command->name, command->usage);
         while ((option = options_next(command, option)))
