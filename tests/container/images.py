@@ -1,11 +1,12 @@
 """Images of sandboxes that requests of the container API make: the operator's first one, or one that the request names among his."""
+import json
 import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from wire import served
 from image_trees import copy_programs, make_shell
-from cloche import cli, equal
+from cloche import cli, equal, wait_for
 
 IMAGES = ["--container-image", "tools:1", "--container-image", "other"]
 
@@ -63,7 +64,10 @@ def test_images_that_the_operator_does_not_permit():
         box = Box(http, "a")
         equal(box.ask("session/create", id="x", image="tools:1")[0], 403)
         equal((box.ask("session/create", id="x")[0], box.image()), (200, "the daemon's"))
-    with served(*options, "--container-image", "nothing") as (_, http):
+    with served(*options, "--container-image", "nothing", "--container-image", "tools:1") as (daemon, http):
+        wait_for(lambda: '"container-image"' in daemon.log_text(), "the log names the image")
+        [line] = [json.loads(line) for line in daemon.log_text().splitlines() if '"container-image"' in line]
+        assert line["level"] == "warning" and line["image"] == "nothing" and "there is no image 'nothing:latest'" in line["why"], line
         status, error = Box(http, "a").ask("execute", command="true")
         assert status == 404 and "there is no image 'nothing:latest'" in error["message"], error
         equal(Box(http, "a").image(), None)

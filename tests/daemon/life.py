@@ -330,7 +330,9 @@ def test_options():
                              [["--listen", "localhost:99999"], "65535"], [["--socket", "/x", "--connect-fd", "3"], "--connect-fd"],
                              [["--socket", "/x", "--grace", "-1"], "whole number"], [["--socket", "/x", "--log-level", "loud"], "debug"],
                              [["--listen", "localhost:0", "--tls-key", "/x"], "need each other"], [["--socket", "x" * 200], "107"],
-                             [["--socket", "/x", "--optional", "wall"], "'wall'"], [["--connect-fd", "99"], "99"]):
+                             [["--socket", "/x", "--optional", "wall"], "'wall'"], [["--connect-fd", "99"], "99"],
+                             [["--bogus"], "there is no option '--bogus' (cloched --help lists the options)\n"],
+                             [["--socket", "x", "--state-dir", "", "--mount-root", "/nope"], '"--mount-root: open'], [["--socket", "x", "--state-dir", "", "--images", "", "--image", "nope"], '"--image: ']):
         finished = subprocess.run([DAEMON, *arguments], capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)
         assert finished.returncode == 2 and words in finished.stderr, (arguments, finished)
     shown = subprocess.run([DAEMON, "--help"], capture_output=True, text=True, timeout=20).stdout

@@ -177,6 +177,7 @@ int container_start(struct daemon *d, struct cloche_err *e)
         uv_unref((uv_handle_t *)timer);
         c->timer = timer;
         d->container = c;
+        container_check_images(d);
         return 0;
 }
 

@@ -2,6 +2,7 @@
  * the request names. Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "internal.h"
 
+#include "daemon/core/log.h"
 #include "daemon/images/names.h"
 #include "daemon/images/program.h"
 
@@ -104,4 +105,30 @@ void container_handle_image(struct container_request *q)
         if (images_read(q->daemon, "resolve", json_pack("{s:s}", "name", name ? name : images->names[0]), on_found, q,
                         &q->image_request, &e) < 0)
                 container_fail(q, &(struct container_reply){.e = &e});
+}
+
+/* -- at the start --------------------------------------------------------------------------------------------- */
+
+static void warn(const char *name, const struct cloche_err *e)
+{
+        log_event(LEVEL_WARNING, "container-image", "{s:s, s:s}", "image", name, "why", e->msg);
+}
+
+static void on_checked(void *data, const json_t *result, const struct cloche_err *e)
+{
+        (void)result;
+        if (e)
+                warn(data, e);
+}
+
+void container_check_images(struct daemon *d)
+{
+        const struct option_list *images = &d->options.container_images;
+        struct image_request *request;
+        struct cloche_err e = {0};
+
+        for (unsigned i = 0; i < images->count; i++)
+                if (images_read(d, "resolve", json_pack("{s:s}", "name", images->names[i]), on_checked,
+                                (void *)images->names[i], &request, &e) < 0)
+                        warn(images->names[i], &e);
 }

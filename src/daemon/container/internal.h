@@ -149,6 +149,8 @@ void container_request_handle(struct container_request *q, const char *verb, con
                               size_t size);
 /* Call container_handle_named() once the sandbox that the request makes has its image; or refuse the request. */
 void container_handle_image(struct container_request *q);
+/* Log the names of --container-image that the store lacks: it may get them later. */
+void container_check_images(struct daemon *d);
 void container_handle_named(struct container_request *q);
 /* The client has read a part of the answer. */
 void container_request_taken(struct container_request *q);

@@ -19,7 +19,9 @@
 
 #include <cloche/cloche.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -27,6 +29,21 @@ static int fail(const struct cloche_err *e)
 {
         log_event(LEVEL_ERROR, "cannot-start", "{s:s, s:s}", "error", cloche_code_name(e->code), "message", e->msg);
         return cloche_code_fault(e->code) == CLOCHE_FAULT_CALLER ? 2 : 1;
+}
+
+/* The engine's messages begin with its members. */
+static int name_option(struct cloche_err *e)
+{
+        static const struct {
+                const char *member, *option;
+        } rows[] = {{"image: ", "--image: "}, {"mount_roots: ", "--mount-root: "}};
+        const struct cloche_err found = *e;
+
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+                if (strncmp(found.msg, rows[i].member, strlen(rows[i].member)) == 0)
+                        snprintf(e->msg, sizeof(e->msg), "%s%.200s", rows[i].option,
+                                 found.msg + strlen(rows[i].member));
+        return -(int)e->code;
 }
 
 /* All steps that need the privileges of the starter. */
@@ -44,8 +61,8 @@ static int prepare(struct daemon *d, struct cloche_err *e)
                 r = own_user_settle(d, e);
         if (r == 0)
                 r = languages_load(&d->options.engine, &d->languages, e);
-        if (r == 0)
-                r = cloche_engine_new(&d->options.engine, &d->engine, e);
+        if (r == 0 && cloche_engine_new(&d->options.engine, &d->engine, e) < 0)
+                r = name_option(e);
         fd_raise_limit(); /* as many connections as the system permits; boxes have their own limit */
         if (r == 0)
                 r = privilege_drop(d->uid, e);

@@ -440,7 +440,7 @@ static int read_one(struct daemon_options *o, char **argv, int *at)
                         *at += argv[*at][size] ? 1 : 2;
                         return set(&rows[i], o, value);
                 }
-        return bad("there is no option '%s' (cloched --help lists them)", argv[*at]);
+        return bad("there is no option '%s'", argv[*at]);
 }
 
 static int check(const struct daemon_options *o)
