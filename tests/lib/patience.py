@@ -20,8 +20,11 @@ def fork_seconds():
 
 
 def measure():
-    """Set the variable for the processes that this one starts, unless somebody has set it; return the factor."""
+    """Set the variable for the processes that this one starts, unless somebody has set it, and PATIENCE
+    for modules that forked children import later; return the factor."""
+    global PATIENCE
     if VARIABLE not in os.environ:
         factor = statistics.median(fork_seconds() for _ in range(31)) / USUAL_FORK_SECONDS
         os.environ[VARIABLE] = f"{min(max(factor, LEAST), MOST):.1f}"
-    return float(os.environ[VARIABLE])
+    PATIENCE = float(os.environ[VARIABLE])
+    return PATIENCE
