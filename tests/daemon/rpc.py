@@ -15,11 +15,11 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 import answers  # noqa: E402
+from cloche import SHIPPED  # noqa: E402
 from patience import PATIENCE  # noqa: E402
 
 BUILD = os.environ["CLOCHE_BUILD"]
 DAEMON = os.path.join(BUILD, "cloched")
-BARE_RUNTIMES = os.environ.get("CLOCHE_TEST_BARE_RUNTIMES")  # lib/run-tests.py: without the packages of notebooks
 HANG = 40 * PATIENCE  # seconds; nothing in these tests may take that long
 
 
@@ -177,7 +177,7 @@ class Daemon:
             command += ["--listen", "127.0.0.1:0", "--token-file", self.token_file]
         if limit:  # of descriptors
             command = ["bash", "-c", f'ulimit -n {limit}; exec "$@"', "bash", *command]
-        runtimes = {} if has_packages or not BARE_RUNTIMES else {"CLOCHE_RUNTIMES": BARE_RUNTIMES}
+        runtimes = SHIPPED if has_packages else {}
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env={**os.environ, **runtimes, **(env or {})})
         self.port = None
         until = time.monotonic() + 20

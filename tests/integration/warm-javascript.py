@@ -1,6 +1,6 @@
 """Node as a template: features that a forked Node could lose (timers, thread pool, garbage
 collection, the end of its loop), and state that siblings must not share."""
-from cloche import equal
+from cloche import SHIPPED, equal
 from warm import Failed, Warm
 
 SETUP = """
@@ -21,7 +21,7 @@ def test_event_loop():
 
 def test_garbage_and_the_end_of_the_loop():
     fill = "let s = 0; for (let k = 0; k < 4; k++) { let a = []; for (let i = 0; i < 8e5; i++) a.push({ i }); s += a.length }"
-    with Warm("javascript") as warm:
+    with Warm("javascript", env=SHIPPED) as warm:
         equal(warm.value("function f() { %s return s }" % fill), 3200000)
         # After a collection Node would wait for worker threads before it lets the loop end.
         equal(warm.run("function f() { %s return new Promise(() => {}) }" % fill).error["message"], "the function's promise never settled")
@@ -32,7 +32,7 @@ def test_garbage_and_the_end_of_the_loop():
 def test_numbers_of_siblings():
     code = "function f() { return [Math.random(), crypto.randomUUID(), globalThis.crypto.randomUUID(), crypto.randomInt(2 ** 40), crypto.randomBytes(8).toString('hex')] }"
     for spares in (0, 3):
-        with Warm("javascript", SETUP, spares=spares) as warm:
+        with Warm("javascript", SETUP, spares=spares, env=SHIPPED) as warm:
             rows = [warm.value(code, pause=50) for _ in range(4)]
             for column in zip(*rows):
                 equal(len(set(column)), 4)

@@ -1,6 +1,6 @@
 """Objects of a template lie in memory of Cloche's allocator (PyObjectArenaAllocator): allocated in
 several sizes, freed and allocated again."""
-from cloche import equal
+from cloche import SHIPPED, equal
 from warm import Warm
 
 CHURN = """
@@ -21,7 +21,7 @@ def churn(rounds):
 
 
 def test_stacks_and_arenas_come_and_go():
-    with Warm(setup=CHURN + "FIRST = churn(6)\n") as warm:
+    with Warm(env=SHIPPED, setup=CHURN + "FIRST = churn(6)\n") as warm:
         expected = 6 * (4000 + 40 * 300)
         equal(warm.value("FIRST"), expected)
         for _ in range(3):
@@ -29,7 +29,7 @@ def test_stacks_and_arenas_come_and_go():
 
 
 def test_a_set_up_may_be_large():
-    with Warm(setup="import email.mime.text, http.client, sqlite3, unittest, xml.dom.minidom\nROWS = [{'n': i, 's': str(i) * 5} for i in range(150000)]\n") as warm:
+    with Warm(env=SHIPPED, setup="import email.mime.text, http.client, sqlite3, unittest, xml.dom.minidom\nROWS = [{'n': i, 's': str(i) * 5} for i in range(150000)]\n") as warm:
         equal(warm.value("[len(ROWS), ROWS[-1]]"), [150000, {"n": 149999, "s": "149999" * 5}])
         equal(warm.value("ROWS.clear() or len(ROWS)"), 0)
         equal(warm.value("len(ROWS)"), 150000)

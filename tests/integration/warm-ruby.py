@@ -1,5 +1,5 @@
 """Ruby as a template: state that siblings must not share, features that a forked Ruby could lose, fork blockers."""
-from cloche import equal
+from cloche import SHIPPED, equal
 from warm import Failed, Warm
 
 SETUP = """
@@ -13,7 +13,7 @@ SETUP = """
 
 
 def test_a_prefix_and_clean_siblings():
-    with Warm("ruby", SETUP) as warm:
+    with Warm("ruby", SETUP, env=SHIPPED) as warm:
         equal(warm.value("$list << 2\nLIMIT + limit + helper(args[0]) + $list.sum", args=[2]), 38)
         equal(warm.value("[$list, defined?(other), helper(1)]"), [[1], None, 10])
         equal(warm.value("def other(a, k: 2) = a + k\n", args=[1]), 3)

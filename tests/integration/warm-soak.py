@@ -1,5 +1,5 @@
 """Many runs of one template, several at once: features that work in the first child work in much later ones."""
-from cloche import equal, sampled
+from cloche import SHIPPED, equal, sampled
 from warm import Warm
 
 NODE = """
@@ -28,7 +28,7 @@ ROUNDS, AT_ONCE = sampled(3, 8), 25
 
 
 def soak(language, setup, code, expected):
-    with Warm(language, setup, spares=2, runs_max=4) as warm:
+    with Warm(language, setup, spares=2, runs_max=4, env=SHIPPED) as warm:
         for round in range(ROUNDS):
             for result in warm.runs(code, times=AT_ONCE, args=[round]):
                 equal(result.value, expected(round), result)

@@ -1,5 +1,5 @@
 """TypeScript forked from a template: the translator works in the children, siblings do not see each other, the bare realm too."""
-from cloche import equal
+from cloche import SHIPPED, equal
 from warm import Failed, Warm
 
 SETUP = """
@@ -21,7 +21,7 @@ def test_a_set_up_is_there_and_stays_as_it_was():
 
 
 def test_all_of_the_language_in_a_child():
-    with Warm("typescript") as warm:
+    with Warm("typescript", env=SHIPPED) as warm:
         equal(warm.value("enum E { A = 4 }\nnamespace N { export const c = 2 }\nreturn (E.A + N.c) as number"), 6)
         long = "interface I { a?: string }\n" + "".join(f"export const f{n} = (x: number, y?: I): number => x + {n}\n" for n in range(2000))
         equal(warm.value(long, function="f7", args=[1]), 8)
@@ -60,7 +60,7 @@ def test_the_hosts_functions():
 
 
 def test_the_bare_realm():
-    with Warm("bare-typescript", "enum Unit { Metre = 'm' }\n;(globalThis as any).Unit = Unit") as warm:
+    with Warm("bare-typescript", env=SHIPPED, setup="enum Unit { Metre = 'm' }\n;(globalThis as any).Unit = Unit") as warm:
         equal(warm.value("declare const Unit: any\ninterface L { v: number; u?: string }\nconst l: L = { v: 2, u: Unit.Metre }\nexport default l\nexport const n: number = l.v!"),
               {"default": {"v": 2, "u": "m"}, "n": 2})
         error = warm.run("export default 1\nlet x: = 2").error

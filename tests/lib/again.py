@@ -8,6 +8,8 @@ import re
 import subprocess
 import time
 
+import runtimes
+
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PYTHON = "/usr/bin/python3"
 BOUND = 900  # time limit for a file in seconds, on a busy machine too
@@ -48,8 +50,14 @@ def agent_rows(build):
         yield Row(os.path.relpath(path, SOURCE).removeprefix("tests/"), command, SOURCE, {}, node_failed)
 
 
+def daemon_environment(build):
+    """For tests of the clients: the built daemon, with bare runtimes."""
+    return {"CLOCHE_DAEMON": os.path.join(build, "cloched"), "CLOCHE_LIBEXEC": build,
+            "CLOCHE_RUNTIMES": runtimes.make_bare(build, os.path.join(build, "test-runtimes"))}
+
+
 def client_rows(build):
-    daemon = {"CLOCHE_DAEMON": os.path.join(build, "cloched"), "CLOCHE_LIBEXEC": build}
+    daemon = daemon_environment(build)
     python, typescript = f"{SOURCE}/clients/python", f"{SOURCE}/clients/typescript"
     for path in sorted(glob.glob(f"{python}/tests/test_*.py")):
         yield unittest_row(path, "tests", python, daemon)

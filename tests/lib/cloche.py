@@ -16,6 +16,7 @@ from patience import PATIENCE
 BUILD = os.environ["CLOCHE_BUILD"]
 SOURCE = os.environ["CLOCHE_SOURCE"]
 CLI = os.path.join(BUILD, "cloche")
+SHIPPED = {"CLOCHE_RUNTIMES": os.path.join(BUILD, "runtimes")}  # for tests of templates as users have them (runtimes.py has the others)
 HANG = 50 * PATIENCE  # seconds; the time limit of a cloche command in tests
 
 F_ADD = "def add(a, b): return a + b"

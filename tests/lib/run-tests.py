@@ -41,6 +41,7 @@ import traceback
 import again
 import busy
 import patience
+import runtimes
 
 LIB = os.path.dirname(os.path.abspath(__file__))
 TESTS = os.path.dirname(LIB)
@@ -495,17 +496,6 @@ class Test:
         self.name = f"{os.path.relpath(path, TESTS)}::{function}"
 
 
-def make_bare_runtimes(build, target):
-    """The runtimes of the build, but Python's set-up of contexts imports no packages, which costs
-    each daemon of a test 1.4 s of processor time. Return the path, or "" to have it as it is shipped."""
-    if os.environ.get("CLOCHE_TEST_ALL") == "1":
-        return ""
-    shutil.copytree(os.path.join(build, "runtimes"), target)
-    with open(os.path.join(target, "python/notebook.py"), "w") as file:
-        file.write("__cloche_notebook__ = True\n")
-    return target
-
-
 class Runner:
     def __init__(self, build, jobs):
         self.build, self.jobs = build, jobs
@@ -545,7 +535,7 @@ class Runner:
     def shim(self, test, directory, groups):
         """The report of the test's shim, and its output."""
         environment = {"TMPDIR": directory, "XDG_CACHE_HOME": os.path.join(directory, "cache"), "XDG_STATE_HOME": os.path.join(directory, "state"),
-                       "CLOCHE_TEST_GROUPS": ":".join(groups), "CLOCHE_TEST_BARE_RUNTIMES": self.bare_runtimes}
+                       "CLOCHE_TEST_GROUPS": ":".join(groups), "CLOCHE_RUNTIMES": self.runtimes}
         # A new file in a directory of which thousands were removed costs ext4 without a journal 30 ms: it looks at each.
         with open(os.memfd_create("log"), "w+", errors="replace") as log:
             with self.starter.start(test, directory, environment, log.fileno()) as report:
@@ -621,7 +611,7 @@ class Runner:
         shutil.rmtree(self.failures, ignore_errors=True)
         os.makedirs(self.scratch, exist_ok=True)
         try:
-            self.bare_runtimes = make_bare_runtimes(self.build, f"{self.scratch}/runtimes")
+            self.runtimes = runtimes.make_bare(self.build, f"{self.scratch}/runtimes")
             with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
                 try:
                     for future in [pool.submit(self.run, t) for _ in range(times) for t in tests]:

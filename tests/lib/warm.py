@@ -24,7 +24,7 @@ class Warm:
         command = [PROGRAM, language, textwrap.dedent(setup), str(spares), str(runs_max), str(ahead)]
         print("+", command, flush=True)
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={
-            **os.environ, "CLOCHE_LIBEXEC": BUILD, "CLOCHE_RUNTIMES": os.path.join(BUILD, "runtimes"), **(env or {})})
+            **os.environ, "CLOCHE_LIBEXEC": BUILD, **(env or {})})
 
     def __enter__(self):
         return self
