@@ -15,6 +15,7 @@ from cloche import F_ADD, PATIENCE, equal, skip, wait_for
 
 TIMEOUT = 300
 
+os.environ.pop("CLOCHE_RUNTIMES", None)  # the installed ones
 CLI = "/usr/local/bin/cloche"
 SOCKET = "/run/cloche/socket"
 CALL = [CLI, "call", "python", "add", "-c", F_ADD, "--args", "[40, 2]"]
