@@ -1,7 +1,7 @@
 /* Runs in: the child the keeper cloned, until it becomes box-init by execveat(2); single thread.
  * Ours already: user, pid, mount, ipc, uts, net.  Still the host's: cgroup view, root, descriptors,
  * ids (unmapped).
- * Next: box-init, as JAIL_UID, without capabilities, under the filter, with 0 1 2 on /dev/null and
+ * Next: box-init, as the plan's user, without capabilities, under the filter, with 0 1 2 on /dev/null and
  * 3 the control socket. */
 #include "enter.h"
 
@@ -73,6 +73,11 @@ static int receive_image(int report_fd, int *ret_fd, struct cloche_err *e)
         return n == sizeof(sent) && count == 1 ? 0 : err_set(e, CLOCHE_E_KEEPER, "the keeper sent no image");
 }
 
+static int become_user(const struct jail_plan *plan, struct cloche_err *e)
+{
+        return userns_become_user(plan->user.uid, plan->user.gid, plan->own_groups, e);
+}
+
 static int build_root(const struct jail_plan *plan, struct cloche_err *e)
 {
         struct root_sources sources;
@@ -81,7 +86,7 @@ static int build_root(const struct jail_plan *plan, struct cloche_err *e)
         int r = root_sources_open(plan, &sources, e);
 
         if (r == 0)
-                r = userns_become_user(plan->own_groups, e);
+                r = become_user(plan, e);
         if (r == 0)
                 r = root_build(plan, &sources, e);
         root_sources_done(&sources);
@@ -129,7 +134,7 @@ static int enter_root(const struct jail_plan *plan, int report_fd, struct cloche
 
         if (plan->is_template && !plan->nested && ns_fd < 0)
                 return err_os(e, CLOCHE_E_NAMESPACE, errno, "open the mount namespace");
-        if (plan->has_writable_root) {
+        if (plan->takes_image) {
                 struct jail_plan own = *plan;
                 _cleanup_fd_ int image_fd = -EBADF;
 
@@ -138,7 +143,7 @@ static int enter_root(const struct jail_plan *plan, int report_fd, struct cloche
                 if (r == 0)
                         r = build_root(&own, e);
         } else {
-                r = plan->nested ? userns_become_user(plan->own_groups, e) : build_root(plan, e);
+                r = plan->nested ? become_user(plan, e) : build_root(plan, e);
         }
         if (r == 0 && ns_fd >= 0)
                 r = hand_out_root(ns_fd, report_fd, e);
@@ -249,7 +254,9 @@ static int close_door(const struct jail_plan *plan, int *error_fd, struct cloche
         if (r == 0) /* the steps above need them; sets no_new_privs, which the filter needs */
                 r = hands_rights_on(plan) ? caps_keep_admin(1, e) : caps_drop_all(e);
         if (r == 0) /* last: it forbids the rest */
-                r = hands_rights_on(plan) ? jail_seccomp_load_template(plan->core_scheduling, e) : jail_seccomp_load(e);
+                r = hands_rights_on(plan)
+                            ? jail_seccomp_load_template(plan->user.uid, plan->user.gid, plan->core_scheduling, e)
+                            : jail_seccomp_load(e);
         return r;
 }
 
@@ -273,7 +280,7 @@ static int enter_shared(const struct jail_plan *plan, int go_fd, int *error_fd, 
         int r = wait_for_parent(go_fd, e);
 
         if (r == 0)
-                r = userns_become_user(plan->own_groups, e);
+                r = become_user(plan, e);
         if (r == 0)
                 r = root_share(e);
         return r < 0 ? r : close_door(plan, error_fd, e);

@@ -3,8 +3,6 @@
 
 #include "base/err.h"
 #include "base/fd.h"
-#include "jail/root/plan.h"
-
 #include <fcntl.h>
 #include <grp.h>
 #include <stdio.h>
@@ -79,11 +77,11 @@ static uint32_t next_taken(const struct userns_ids *ids, uint32_t own, uint32_t 
 }
 
 /* Map one id, and for a template the rest of the range, under the same numbers inside and outside.
- * Its own id and the ids of the templates above are left out, because they appear as JAIL_UID
+ * Its own id and the ids of the templates above are left out, because they appear as inside
  * there. The kernel accepts only ranges that the parent maps in one piece. */
-static void map_text(char *text, size_t size, const struct userns_ids *ids, uint32_t own)
+static void map_text(char *text, size_t size, const struct userns_ids *ids, uint32_t inside, uint32_t own)
 {
-        size_t n = (size_t)snprintf(text, size, "%u %u 1\n", JAIL_UID, own);
+        size_t n = (size_t)snprintf(text, size, "%u %u 1\n", inside, own);
         uint32_t from = ids->beneath.first, end = from + ids->beneath.count;
 
         while (from < end && n < size) {
@@ -100,39 +98,38 @@ int userns_map(int proc_fd, pid_t pid, const struct userns_ids *ids, struct cloc
         char text[2048]; /* 32 bytes for a line, and one more line for each template above */
         int r = ids->own_groups ? 0 : write_proc(proc_fd, pid, "setgroups", "deny", e);
 
-        map_text(text, sizeof(text), ids, ids->gid);
+        map_text(text, sizeof(text), ids, ids->inside_gid, ids->gid);
         if (r == 0)
                 r = write_proc(proc_fd, pid, "gid_map", text, e);
-        map_text(text, sizeof(text), ids, ids->uid);
+        map_text(text, sizeof(text), ids, ids->inside_uid, ids->uid);
         if (r == 0)
                 r = write_proc(proc_fd, pid, "uid_map", text, e);
         return r;
 }
 
-int userns_map_root(int proc_fd, pid_t pid, uid_t uid, gid_t gid, struct cloche_err *e)
+int userns_map_one(int proc_fd, pid_t pid, uint32_t inside, uid_t uid, gid_t gid, struct cloche_err *e)
 {
         char text[32];
         int r;
 
-        snprintf(text, sizeof(text), "0 %u 1\n", gid);
+        snprintf(text, sizeof(text), "%u %u 1\n", inside, gid);
         r = write_proc(proc_fd, pid, "gid_map", text, e);
-        snprintf(text, sizeof(text), "0 %u 1\n", uid);
+        snprintf(text, sizeof(text), "%u %u 1\n", inside, uid);
         return r < 0 ? r : write_proc(proc_fd, pid, "uid_map", text, e);
 }
 
-int userns_become_user(int own_groups, struct cloche_err *e)
+int userns_become_user(uid_t uid, gid_t gid, int own_groups, struct cloche_err *e)
 {
         uid_t ruid, euid, suid;
         gid_t rgid, egid, sgid;
 
         if (own_groups && setgroups(0, NULL) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "drop supplementary groups");
-        if (setresgid(JAIL_UID, JAIL_UID, JAIL_UID) < 0 || setresuid(JAIL_UID, JAIL_UID, JAIL_UID) < 0)
+        if (setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "become the box's user");
         if (getresuid(&ruid, &euid, &suid) < 0 || getresgid(&rgid, &egid, &sgid) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "read the ids back");
-        if (ruid != JAIL_UID || euid != JAIL_UID || suid != JAIL_UID || rgid != JAIL_UID || egid != JAIL_UID ||
-            sgid != JAIL_UID)
+        if (ruid != uid || euid != uid || suid != uid || rgid != gid || egid != gid || sgid != gid)
                 return err_set(e, CLOCHE_E_PRIVILEGE, "the box's user and group ids differ from those that were set");
         return 0;
 }

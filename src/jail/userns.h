@@ -7,8 +7,8 @@
 #include <sys/types.h>
 
 struct userns_ids {
-        uid_t uid; /* value of JAIL_UID in the parent namespace */
-        gid_t gid;
+        uid_t inside_uid, uid; /* the user in the namespace, and its value in the parent namespace */
+        gid_t inside_gid, gid;
         int own_groups; /* 0: the kernel requires that setgroups(2) is denied first (unprivileged parent, Linux 3.19,
                            CVE-2014-8989) */
         struct {
@@ -26,11 +26,11 @@ int userns_refused(int os_errno, struct cloche_err *e);
  * number; borrowed. */
 int userns_map(int proc_fd, pid_t pid, const struct userns_ids *ids, struct cloche_err *e);
 
-/* Map 0 of the namespace of process pid to this user and group. */
-int userns_map_root(int proc_fd, pid_t pid, uid_t uid, gid_t gid, struct cloche_err *e);
+/* Map this number of the namespace of process pid, a user and a group, to those of the host. */
+int userns_map_one(int proc_fd, pid_t pid, uint32_t inside, uid_t uid, gid_t gid, struct cloche_err *e);
 
-/* Become JAIL_UID in all three ids, without supplementary groups if the kernel permits dropping
+/* Become the box's user in all three ids, without supplementary groups if the kernel permits dropping
  * them. The capabilities in the namespace stay: the old ids were never its root. */
-int userns_become_user(int own_groups, struct cloche_err *e);
+int userns_become_user(uid_t uid, gid_t gid, int own_groups, struct cloche_err *e);
 
 #endif

@@ -32,6 +32,8 @@ static struct fork_request fork_request_of(const struct keeper_state *keeper, co
                 .id = id,
                 .is_template = (uint32_t)row->is_template,
                 .refuses_netlink = (uint32_t)is_contexts(row),
+                .uid = row->user.uid,
+                .gid = row->user.gid,
                 .core_scheduling = keeper->guards[CLOCHE_GUARD_CORE_SCHEDULING].state == CLOCHE_GUARD_ENFORCED,
         };
 

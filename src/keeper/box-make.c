@@ -52,11 +52,21 @@ static void keep_mount(struct box *row, int fuse_fd)
 
 /* -- the plan ------------------------------------------------------------------------------------------------- */
 
-static struct jail_plan plan_of(const struct keeper_state *keeper, const struct keeper_box_spec *spec)
+/* Files of the image that belong to its own user are that of the box. Others than sandboxes show the mounts of the
+ * template they stand beneath, which has another user of the host. */
+static int maps_image(const struct keeper_state *keeper, const struct box *row, const struct keeper_box_spec *spec)
+{
+        return keeper->is_root && spec->is_sandbox && keeper_is_tree(spec->image) &&
+               (row->user.uid != JAIL_UID || row->user.gid != JAIL_UID || strcmp(row->user.name, JAIL_NAME) != 0);
+}
+
+static struct jail_plan plan_of(const struct keeper_state *keeper, const struct box *row,
+                                const struct keeper_box_spec *spec)
 {
         struct jail_plan plan = {
                 .trees = keeper_is_tree(spec->image) ? keeper->trees : NULL,
                 .image = spec->image,
+                .user = row->user,
                 .runtime_dir = spec->runtime_dir,
                 .disk_bytes = spec->limits.disk_bytes,
                 .disk_inodes = spec->limits.disk_inodes,
@@ -65,6 +75,7 @@ static struct jail_plan plan_of(const struct keeper_state *keeper, const struct 
                 .nested = spec->parent != KEEPER_NO_BOX,
                 .is_sandbox = (int)spec->is_sandbox,
                 .has_writable_root = (int)spec->has_writable_root,
+                .takes_image = (int)spec->has_writable_root || maps_image(keeper, row, spec),
                 .image_fd = -EBADF,
                 .core_scheduling = keeper->guards[CLOCHE_GUARD_CORE_SCHEDULING].state == CLOCHE_GUARD_ENFORCED,
                 .is_sharing = spec->shared_with != KEEPER_NO_BOX,
@@ -168,6 +179,8 @@ static pid_t clone_as_owner(const struct keeper_state *keeper, uint32_t box, int
 static int map_child(const struct keeper_state *keeper, const struct jail_plan *plan, pid_t pid, struct cloche_err *e)
 {
         struct userns_ids ids = {
+                .inside_uid = plan->user.uid,
+                .inside_gid = plan->user.gid,
                 .uid = keeper->is_root ? BOX_UID_BASE + (uid_t)pid : geteuid(),
                 .gid = keeper->is_root ? BOX_UID_BASE + (gid_t)pid : getegid(),
                 .own_groups = keeper->is_root,
@@ -260,7 +273,7 @@ static int clone_init(struct keeper_state *keeper, struct box *row, const struct
         m->p.fd = TAKE_FD(m->report_fd);
         r = map_child(keeper, plan, row->init_pid, e);
         if (r == 0 && m->volumes)
-                r = volumes_map(keeper, row->init_pid, plan->mount_fds, m->volumes, e);
+                r = volumes_map(keeper, row, plan->mount_fds, m->volumes, e);
         return r < 0 ? r : helper_set_score(keeper->proc_fd, row->init_pid, e);
 }
 
@@ -272,7 +285,7 @@ static int let_go(struct making *m, struct cloche_err *e)
         return r < 0 ? err_set(e, CLOCHE_E_NAMESPACE, "the new box died at once") : 0;
 }
 
-/* The owners of the image's files are mapped to the box's user, whose number is known by now. */
+/* Owners of the image's files are mapped to the box's user, whose number is known by now. */
 static int send_image(struct keeper_state *keeper, const struct box *row, const struct making *m, struct cloche_err *e)
 {
         const struct cloche_err fine = {0};
@@ -282,7 +295,8 @@ static int send_image(struct keeper_state *keeper, const struct box *row, const 
         if (!keeper->is_root)
                 return err_set(e, CLOCHE_E_PRIVILEGE,
                                "a writable root needs root's daemon, which maps owners of files");
-        r = sources_map_tree(keeper, row->tree_fd, box_user(keeper, row), &image_fd, e);
+        r = row->has_writable_root ? sources_map_tree(keeper, row->tree_fd, box_user(keeper, row), &image_fd, e)
+                                   : sources_map_user(keeper, row->tree_fd, row->init_pid, &image_fd, e);
         if (r == 0 && (r = fd_send(m->p.fd, &fine, sizeof(fine), &image_fd, 1)) < 0)
                 r = err_os(e, CLOCHE_E_KEEPER, -r, "send the image to the box");
         return r;
@@ -303,7 +317,7 @@ static int start_init(struct keeper_state *keeper, struct box *row, const struct
         go_read_fd = pair[0];
         m->go_fd = pair[1];
         r = clone_init(keeper, row, plan, m, go_read_fd, report_fd, e);
-        if (r == 0 && plan->has_writable_root)
+        if (r == 0 && plan->takes_image)
                 r = send_image(keeper, row, m, e);
         return r == 0 && m->is_cloned ? let_go(m, e) : r;
 }
@@ -381,7 +395,7 @@ static int start_with_places(struct keeper_state *keeper, struct box *row, const
 static int start_in_groups(struct keeper_state *keeper, struct box *row, const struct keeper_box_spec *spec,
                            struct making *m, struct cloche_err *e)
 {
-        struct jail_plan plan = plan_of(keeper, spec);
+        struct jail_plan plan = plan_of(keeper, row, spec);
         _cleanup_fd_ int their_control_fd = -EBADF;
         int tasks_fds[CGROUP_CONTROLLERS], pair[2], r = helper_open_pair(pair, e);
 
@@ -606,7 +620,8 @@ static int check(struct keeper_state *keeper, const struct keeper_box_spec *spec
 
 static struct box new_row(const struct keeper_state *keeper, const struct keeper_box_spec *spec, uint32_t box)
 {
-        const struct box *parent = spec->parent == KEEPER_NO_BOX ? NULL : &keeper->boxes[spec->parent];
+        const struct box *parent = spec->parent == KEEPER_NO_BOX ? NULL : &keeper->boxes[spec->parent],
+                         *sandbox = spec->shared_with == KEEPER_NO_BOX ? NULL : &keeper->boxes[spec->shared_with];
 
         return (struct box){
                 .init_pidfd = -EBADF,
@@ -622,6 +637,9 @@ static struct box new_row(const struct keeper_state *keeper, const struct keeper
                 .has_writable_root = (int)spec->has_writable_root,
                 .shared_with = spec->shared_with,
                 .limits = spec->limits,
+                .user = parent    ? parent->user
+                        : sandbox ? sandbox->user
+                                  : spec->user,
                 .is_template = (int)spec->is_template,
                 .depth = parent ? parent->depth + 1 : 0,
                 .root_box = parent ? parent->root_box : box,

@@ -234,21 +234,28 @@ static pid_t host_pid(int proc_fd, int pidfd)
 
 /* Return the child's user by its number in the template's namespace. A sandbox's user is mapped
  * unchanged there, like that of every live box, unless it is the template's own, because both share
- * with that sandbox: then it is JAIL_UID. */
-static uint32_t user_above(const struct clone_order *order, pid_t pid)
+ * with that sandbox, or belong to an ordinary user: then it is own. */
+static uint32_t user_above(const struct clone_order *order, pid_t pid, uint32_t own)
 {
         const struct keeper_state *keeper = order->keeper;
         uint32_t user = order->sandbox ? box_user(keeper, order->sandbox) : BOX_UID_BASE + (uint32_t)pid;
 
-        return keeper->is_root && user != box_user(keeper, order->parent) ? user : JAIL_UID;
+        return keeper->is_root && user != box_user(keeper, order->parent) ? user : own;
 }
 
 /* holder: a process in the user namespace of the box whose PID 1 is pid. */
 static int map(const struct clone_order *order, pid_t holder, pid_t pid, struct cloche_err *e)
 {
         const struct keeper_state *keeper = order->keeper;
-        uint32_t uid = user_above(order, pid), above[DEPTH_MAX];
-        struct userns_ids ids = {.uid = uid, .gid = uid, .own_groups = keeper->is_root, .taken = above};
+        uint32_t above[DEPTH_MAX];
+        struct userns_ids ids = {
+                .inside_uid = order->plan->user.uid,
+                .inside_gid = order->plan->user.gid,
+                .uid = user_above(order, pid, order->parent->user.uid),
+                .gid = user_above(order, pid, order->parent->user.gid),
+                .own_groups = keeper->is_root,
+                .taken = above,
+        };
 
         if (keeper->is_root && order->plan->is_template) {
                 ids.beneath.first = BOX_UID_BASE;

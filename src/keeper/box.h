@@ -40,7 +40,8 @@ struct box {
         uint32_t drop_serial;           /* of the drop request; 0: answered, or none */
         struct keeper_usage last_usage; /* when it was reaped */
         struct keeper_box_limits limits;
-        int tree_fd; /* its image from the store, locked against removal (flock(2)); -EBADF: another */
+        struct jail_user user; /* as the box shows it */
+        int tree_fd;           /* its image from the store, locked against removal (flock(2)); -EBADF: another */
         /* For a template only. */
         int is_template;
         int fork_fd;         /* for sending struct fork_request */
@@ -151,6 +152,11 @@ int sources_check(const struct keeper_state *keeper, const struct keeper_box_spe
 /* Make a copy of the mount of a box's tree in which the files of the image's root belong to this user. In a helper,
  * for a user namespace that says so has to be made. *ret_fd: owned by the caller. */
 int sources_map_tree(const struct keeper_state *keeper, int tree_fd, uid_t uid, int *ret_fd, struct cloche_err *e);
+/* Make a user namespace that maps this number, a user and a group, to a host's user. */
+int sources_make_map(const struct keeper_state *keeper, uint32_t inside, uid_t uid, int *ret_fd, struct cloche_err *e);
+/* Make a copy of an image in which its owners are as in the user namespace of a process. File systems that cannot do
+ * it (Linux 5.19, ext4, xfs, btrfs, tmpfs from 6.3 on) show the owners of the host: nobody. */
+int sources_map_user(const struct keeper_state *keeper, int tree_fd, pid_t pid, int *ret_fd, struct cloche_err *e);
 /* Open and lock an image that is a tree. *ret_fd is owned by the caller, and untouched for other
  * images. */
 int sources_open_tree(const struct keeper_state *keeper, const struct keeper_box_spec *spec, int *ret_fd,

@@ -232,6 +232,24 @@ static int check_sharing(const struct keeper_box_spec *spec, struct cloche_err *
         return 0;
 }
 
+static int check_user(const struct keeper_box_spec *spec, struct cloche_err *e)
+{
+        static const struct jail_user none;
+        const struct jail_user *user = &spec->user;
+
+        if (spec->parent != KEEPER_NO_BOX || spec->shared_with != KEEPER_NO_BOX)
+                return memcmp(user, &none, sizeof(none)) == 0
+                               ? 0
+                               : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a box beneath or beside another has its user");
+        if (!jail_user_has_ids(user->uid, user->gid))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a box shows no user %u:%u, expected 1:0 to %u:%u",
+                               user->uid, user->gid, JAIL_ID_MAX, JAIL_ID_MAX);
+        if (!jail_user_is_name(user->name) || !memchr(user->home, '\0', sizeof(user->home)) ||
+            !jail_user_is_home(user->home))
+                return err_set(e, CLOCHE_E_PROTOCOL, "the user of a box has no valid name and home");
+        return 0;
+}
+
 static int check_spec(const struct keeper_box_spec *spec, struct cloche_err *e)
 {
         int r;
@@ -252,6 +270,8 @@ static int check_spec(const struct keeper_box_spec *spec, struct cloche_err *e)
                 r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a box beneath a template has its image and runtime");
         if (r == 0)
                 r = check_sharing(spec, e);
+        if (r == 0)
+                r = check_user(spec, e);
         if (r == 0)
                 r = check_mounts(spec, e);
         return r < 0 ? r : check_limits(&spec->limits, e);

@@ -242,7 +242,7 @@ static void directory_done(struct directory *directory)
 /* An ordinary user may mount in their own user namespace. */
 static int enter_own_namespace(const struct keeper_state *keeper, struct cloche_err *e)
 {
-        struct userns_ids ids = {.uid = geteuid(), .gid = getegid()};
+        struct userns_ids ids = {.inside_uid = JAIL_UID, .uid = geteuid(), .inside_gid = JAIL_UID, .gid = getegid()};
 
         if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
                 return err_os(e, CLOCHE_E_NAMESPACE, errno, "make a user namespace");

@@ -105,9 +105,12 @@ int sources_open_tree(const struct keeper_state *keeper, const struct keeper_box
 
 #define MAP_TIMEOUT_S 5
 
+#define IMAGE_ATTRIBUTES (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
+
 struct mapping {
         const struct keeper_state *keeper;
-        int tree_fd;
+        int tree_fd; /* a copy of it is made; -EBADF: the namespace is */
+        uint32_t inside;
         uid_t uid;
 };
 
@@ -126,12 +129,16 @@ static pid_t hold_namespace(void)
 static int map_owners(const struct mapping *m, pid_t holder, int *ret_fd, struct cloche_err *e)
 {
         _cleanup_fd_ int user_fd = -EBADF, fd = -EBADF;
-        int r = userns_map_root(m->keeper->proc_fd, holder, m->uid, (gid_t)m->uid, e);
+        int r = userns_map_one(m->keeper->proc_fd, holder, m->inside, m->uid, (gid_t)m->uid, e);
 
         if (r == 0)
                 r = box_open_namespace(m->keeper, holder, "user", &user_fd, e);
+        if (r == 0 && m->tree_fd < 0) {
+                *ret_fd = TAKE_FD(user_fd);
+                return 0;
+        }
         if (r == 0)
-                r = mount_clone_alone(m->tree_fd, "", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, &fd, e);
+                r = mount_clone_alone(m->tree_fd, "", IMAGE_ATTRIBUTES, &fd, e);
         if (r == 0 && (r = mount_map_users(fd, user_fd)) < 0)
                 r = err_os(e, CLOCHE_E_MOUNT, -r,
                            "a writable root needs a file system of the image store whose owners can be mapped (ext4, "
@@ -156,9 +163,30 @@ static int map_tree(const void *data, int *ret_fds, struct cloche_err *e)
 
 int sources_map_tree(const struct keeper_state *keeper, int tree_fd, uid_t uid, int *ret_fd, struct cloche_err *e)
 {
-        const struct mapping mapping = {keeper, tree_fd, uid};
+        const struct mapping mapping = {keeper, tree_fd, 0, uid};
 
         return helper_fetch(map_tree, &mapping, 1, MAP_TIMEOUT_S, ret_fd, e);
+}
+
+int sources_make_map(const struct keeper_state *keeper, uint32_t inside, uid_t uid, int *ret_fd, struct cloche_err *e)
+{
+        const struct mapping mapping = {keeper, -EBADF, inside, uid};
+
+        return helper_fetch(map_tree, &mapping, 1, MAP_TIMEOUT_S, ret_fd, e);
+}
+
+int sources_map_user(const struct keeper_state *keeper, int tree_fd, pid_t pid, int *ret_fd, struct cloche_err *e)
+{
+        _cleanup_fd_ int user_fd = -EBADF, fd = -EBADF;
+        int r = box_open_namespace(keeper, pid, "user", &user_fd, e);
+
+        if (r == 0)
+                r = mount_clone_alone(tree_fd, "", IMAGE_ATTRIBUTES, &fd, e);
+        if (r == 0 && (r = mount_map_users(fd, user_fd)) < 0)
+                r = r == -EINVAL ? 0 : err_os(e, CLOCHE_E_MOUNT, -r, "map the user of an image");
+        if (r == 0)
+                *ret_fd = TAKE_FD(fd);
+        return r;
 }
 
 int sources_open_store(const struct keeper_state *keeper, int *ret_fd, struct cloche_err *e)

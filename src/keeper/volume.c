@@ -526,11 +526,14 @@ int volumes_take(const struct keeper_state *keeper, const struct keeper_box_spec
         return 0;
 }
 
-int volumes_map(const struct keeper_state *keeper, pid_t pid, const int *mount_fds, uint32_t volumes,
+/* Files of a volume belong to JAIL_UID, whichever number its boxes show. */
+int volumes_map(const struct keeper_state *keeper, const struct box *row, const int *mount_fds, uint32_t volumes,
                 struct cloche_err *e)
 {
         _cleanup_fd_ int user_fd = -EBADF;
-        int r = box_open_namespace(keeper, pid, "user", &user_fd, e);
+        int is_same = row->user.uid == JAIL_UID && row->user.gid == JAIL_UID,
+            r = is_same ? box_open_namespace(keeper, row->init_pid, "user", &user_fd, e)
+                        : sources_make_map(keeper, JAIL_UID, box_user(keeper, row), &user_fd, e);
 
         for (int i = 0; r == 0 && volumes >> i; i++)
                 if (volumes >> i & 1 && (r = mount_map_users(mount_fds[i], user_fd)) < 0)

@@ -32,8 +32,9 @@ int volume_handle(struct keeper_state *keeper, const struct keeper_volume_spec *
 int volumes_take(const struct keeper_state *keeper, const struct keeper_box_spec *spec, int ret_fds[KEEPER_MOUNTS_MAX],
                  struct cloche_err *e);
 
-/* Show the files of these copies, which nothing uses yet, to the box of this process as its user's. */
-int volumes_map(const struct keeper_state *keeper, pid_t pid, const int *mount_fds, uint32_t volumes,
+/* Show the files of these copies, which nothing uses yet, to this box as its user's. */
+struct box;
+int volumes_map(const struct keeper_state *keeper, const struct box *row, const int *mount_fds, uint32_t volumes,
                 struct cloche_err *e);
 
 /* Reap children that have ended. */

@@ -35,6 +35,7 @@ struct fork_request {
         uint32_t tasks_count;
         uint32_t refuses_netlink; /* the child does, for good */
         uint32_t core_scheduling; /* the child shares no processor core with others, including its template */
+        uint32_t uid, gid;        /* the user of the box, in it */
         uint32_t reserved;
         uint64_t rlimits[RLIM_NLIMITS]; /* by RLIMIT_…; UINT64_MAX: unchanged */
 };

@@ -7,6 +7,7 @@
 #define CLOCHE_PROTO_KEEPER_H
 
 #include "jail/cgroup/cgroup.h"
+#include "jail/user.h"
 
 #include <cloche/guards.h>
 #include <stddef.h>
@@ -64,10 +65,11 @@ struct keeper_box_spec {
                                      * places, user and groups, and its PID 1 must have
                                      * answered a request before a fork into it */
         uint32_t has_writable_root; /* a sandbox's: the directories of its tree can be changed, in its quota */
-        uint32_t mount_count;       /* 0 for a template */
-        uint32_t file_mounts;       /* a bit for each mount that is one file, by its number */
-        uint32_t volume_mounts;     /* likewise, that is an open volume; of a sandbox's box only */
-        uint32_t read_only;         /* likewise, that is one of these and cannot be written to */
+        struct jail_user user;  /* as the box shows it; all 0 in a box with a parent, or that shares: it has theirs */
+        uint32_t mount_count;   /* 0 for a template */
+        uint32_t file_mounts;   /* a bit for each mount that is one file, by its number */
+        uint32_t volume_mounts; /* likewise, that is an open volume; of a sandbox's box only */
+        uint32_t read_only;     /* likewise, that is one of these and cannot be written to */
         char mounts[KEEPER_MOUNTS_MAX][KEEPER_TARGET_MAX]; /* mount points in the box; each that is no volume is to be
                                                               served by a KEEPER_SERVE */
         char volumes[KEEPER_MOUNTS_MAX][KEEPER_VOLUME_ID_SIZE]; /* of the mounts that are volumes */

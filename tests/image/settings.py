@@ -91,7 +91,10 @@ def test_users():
                                       ("root", 0, 0, "root"), ("0:0", 0, 0, "root"), ("4294967294:1", 4294967294, 1, None)):
             found, notes = settings(s, {"User": given})
             equal((found["user"]["stated"], found["user"]["uid"], found["user"]["gid"], found["user"].get("name")), (given, uid, gid, name))
-            assert f"User {given} ({uid}:{gid}): code runs as the box's user cloche (1000:1000)" in notes, notes
+            if 0 < uid < 4294967294:
+                equal((found["runsAs"], notes), ({"uid": uid, "gid": gid, "name": name or "cloche", "home": "/home/app" if name else "/home/cloche"}, ""))
+            else:
+                assert "runsAs" not in found and f"User {given} ({uid}:{gid}): code runs as the box's user cloche (1000:1000), for " in notes, notes
         equal(settings(s, {"User": "app"})[0]["user"]["home"], "/home/app")
         for given in ("ghost", "app:ghost", "4294967295", "99999999999", "-1", ":", "app\n", "x" * 300, "broken"):
             found, notes = settings(s, {"User": given})
@@ -141,3 +144,14 @@ def test_a_record_without_settings():
         equal(s.ask("inspect", name="x"), found)
         equal(s.ask("list")["images"], [found])
         equal(s.load(Image([tar(BASE)], config), "again")["notes"], found["notes"])
+
+
+def test_homes_and_names_that_boxes_do_not_show():
+    """The writable home is the box's, and its name is one part of a path."""
+    rows = "a:x:1:1::/srv/app:\nb:x:2:2::/home/../etc:\nc:x:3:3::/home/c/d:\n$d:x:4:4::/home/d:\ne:x:5:5:::\nf:x:6:6::/home/cloche:\n"
+    members = [*BASE[:2], file("etc/passwd", rows), *BASE[3:]]
+    with Store() as s:
+        for given, name, home, is_told in (("a", "a", None, True), ("b", "b", None, True), ("c", "c", None, True), ("$d", None, "/home/d", False), ("e", "e", None, False), ("f", "f", None, False)):
+            found, notes = settings(s, {"User": given}, members)
+            equal((found["runsAs"]["name"], found["runsAs"]["home"]), (name or "cloche", home or "/home/cloche"))
+            equal(notes, f"User {given}: its home is /home/cloche, which can be written" if is_told else "")

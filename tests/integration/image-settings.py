@@ -9,7 +9,7 @@ from image_trees import configured_image
 FACTS = """import os
 def f(): return [os.getcwd(), *(os.environ.get(name) for name in ("A", "TZ", "HOME", "PATH", "LINES"))]"""
 CONFIG = {"Env": ["A=image", "TZ=Europe/Berlin", "HOME=/root", "PATH=/opt/bin:/usr/bin:/bin", "LINES=1\n2"], "WorkingDir": "/srv/app", "User": "app"}
-EXPECTED = ["/srv/app", "image", "Europe/Berlin", "/home/cloche", "/opt/bin:/usr/bin:/bin", "1\n2"]
+EXPECTED = ["/srv/app", "image", "Europe/Berlin", "/home/app", "/opt/bin:/usr/bin:/bin", "1\n2"]
 
 
 def imported(config, name="configured", store="images"):
@@ -20,18 +20,18 @@ def imported(config, name="configured", store="images"):
 
 def test_calls_and_scripts():
     notes = imported(CONFIG)
-    assert "cloche: Env HOME=/root is left out" in notes and "cloche: User app (1001:1001): code runs as the box's user cloche (1000:1000)\n" in notes, notes
+    assert "cloche: Env HOME=/root is left out" in notes and "User" not in notes, notes
     inspected = cli("image", "inspect", "configured", "--images", "images").stdout.decode()
-    assert "note           User app (1001:1001): code runs as" in inspected, inspected
+    assert "runsAs         app (1001:1001), home /home/app\n" in inspected, inspected
     image = {"image": "configured", "images": "images"}
     equal(call("python", FACTS, "f", **image).value, EXPECTED)
     finished = cli(*call_words("python", FACTS, "f", **image), "--env", "A=mine")
     equal(parse_result(finished).value[1:3], ["mine", "Europe/Berlin"], finished)
     equal(call("python", FACTS, "f").value[:3], ["/workspace", None, "UTC"])
     script = cli("run", "bash", "-c", 'echo "$PWD $A $TZ $HOME $UID"; tool', "--image", "configured", "--images", "images")
-    equal(script.stdout.decode().splitlines(), ["/srv/app image Europe/Berlin /home/cloche 1000", "a tool of the image's PATH"], script)
+    equal(script.stdout.decode().splitlines(), ["/srv/app image Europe/Berlin /home/app 1001", "a tool of the image's PATH"], script)
     digest = json.loads(cli("image", "inspect", "configured", "--images", "images", "--json").stdout)["tree"]
-    equal(call("python", FACTS, "f", image=digest, images="images").value[:2], ["/workspace", None], "the digest of a tree is of files alone")
+    equal(call("python", FACTS, "f", image=digest, images="images").value[:4], ["/workspace", None, "UTC", "/home/cloche"], "the digest of a tree is of files alone")
 
 
 def test_set_up_code():

@@ -155,6 +155,19 @@ static int wait_for(int r, const struct keeper_wait *w, struct cloche_err *e)
         return r < 0 ? r : keeper_wait(keeper, w, e);
 }
 
+static struct jail_user user_of(const json_t *ask)
+{
+        struct jail_user user = jail_user_default();
+
+        if (ask) {
+                user.uid = (uint32_t)json_integer_value(json_object_get(ask, "uid"));
+                user.gid = (uint32_t)json_integer_value(json_object_get(ask, "gid"));
+                snprintf(user.name, sizeof(user.name), "%s", text_of(ask, "name"));
+                snprintf(user.home, sizeof(user.home), "%s", text_of(ask, "home"));
+        }
+        return user;
+}
+
 static int make_box(const struct keeper_box_spec *spec, struct keeper_box *ret, struct cloche_err *e)
 {
         struct keeper_wait w = {0};
@@ -176,6 +189,8 @@ static json_t *do_make(const json_t *ask, struct cloche_err *e)
         spec.parent = parent ? parent->box.id : KEEPER_NO_BOX;
         spec.is_template = json_is_true(json_object_get(ask, "template"));
         spec.shared_with = shared ? shared->box.id : number ? (uint32_t)json_integer_value(number) : KEEPER_NO_BOX;
+        if (spec.parent == KEEPER_NO_BOX && spec.shared_with == KEEPER_NO_BOX)
+                spec.user = user_of(json_object_get(ask, "user"));
         spec.is_sandbox = json_is_true(json_object_get(ask, "sandbox"));
         spec.has_writable_root = json_is_true(json_object_get(ask, "writable_root"));
         snprintf(spec.runtime_dir, sizeof(spec.runtime_dir), "%s", text_of(ask, "runtime"));

@@ -12,6 +12,7 @@ static struct keeper_request make_request(void)
         request.op = KEEPER_BOX_MAKE;
         request.spec.parent = KEEPER_NO_BOX;
         request.spec.shared_with = KEEPER_NO_BOX;
+        request.spec.user = jail_user_default();
         memset(&request.spec.limits, 0xff, sizeof(request.spec.limits));
         return request;
 }
@@ -46,11 +47,59 @@ static void test_parents(void)
         struct cloche_err e = {0};
 
         request.spec.parent = 7;
+        CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT, "a box beneath a template has its user: %s", e.msg);
+        request.spec.user = (struct jail_user){0};
         CHECK(check(&request, &e) == 0, "a box beneath a template is asked for: %s", e.msg);
         strcpy(request.spec.image, "/image");
         CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT, "but not with an image: %s", e.msg);
         request.spec.is_template = 2;
         CHECK(check(&request, &e) == -CLOCHE_E_PROTOCOL, "a flag is 0 or 1: %s", e.msg);
+}
+
+static void test_users(void)
+{
+        static const struct jail_user good[] = {
+                {1001, 0, "app", "/home/app"},
+                {JAIL_ID_MAX, JAIL_ID_MAX, "a", "/home/b.c_d-E"},
+                {65534, 65534, "nobody", JAIL_HOME},
+        };
+        static const struct jail_user bad[] = {
+                {0, 0, "root", JAIL_HOME},
+                {0, 1000, "root", JAIL_HOME},
+                {JAIL_ID_MAX + 1, 1, "app", JAIL_HOME},
+                {1, UINT32_MAX, "app", JAIL_HOME},
+                {1001, 1001, "", JAIL_HOME},
+                {1001, 1001, "a:b", JAIL_HOME},
+                {1001, 1001, "a\tb", JAIL_HOME},
+                {1001, 1001, "a\nb", JAIL_HOME},
+                {1001, 1001, "..", JAIL_HOME},
+                {1001, 1001, "app", "/home/.."},
+                {1001, 1001, "app", "/home/a/b"},
+                {1001, 1001, "app", "/home/"},
+                {1001, 1001, "app", "/root"},
+                {1001, 1001, "app", "home/app"},
+                {1001, 1001, "app", ""},
+        };
+        struct keeper_request request = make_request();
+        struct cloche_err e = {0};
+
+        for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+                request.spec.user = good[i];
+                CHECK(check(&request, &e) == 0, "a box shows %u:%u: %s", good[i].uid, good[i].gid, e.msg);
+        }
+        for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+                request.spec.user = bad[i];
+                CHECK(check(&request, &e) < 0, "not %u:%u, row %zu: %s", bad[i].uid, bad[i].gid, i, e.msg);
+        }
+        request = make_request();
+        memset(request.spec.user.name, 'a', sizeof(request.spec.user.name));
+        CHECK(check(&request, &e) == -CLOCHE_E_PROTOCOL, "an unterminated name is refused: %s", e.msg);
+        request = make_request();
+        memset(request.spec.user.home + strlen("/home/"), 'a', sizeof(request.spec.user.home) - strlen("/home/"));
+        CHECK(check(&request, &e) == -CLOCHE_E_PROTOCOL, "an unterminated home too: %s", e.msg);
+        request = make_request();
+        request.spec.shared_with = 3;
+        CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT, "a box beside a sandbox's has its user: %s", e.msg);
 }
 
 static void test_paths(void)
@@ -121,6 +170,8 @@ static int check_places(const char *first, const char *second, uint32_t parent, 
         struct keeper_request request = make_request();
 
         request.spec.parent = parent;
+        if (parent != KEEPER_NO_BOX)
+                request.spec.user = (struct jail_user){0};
         request.spec.file_mounts = files;
         request.spec.mount_count = second ? 2 : 1;
         strcpy(request.spec.mounts[0], first);
@@ -253,6 +304,7 @@ static void test_sandboxes(void)
         CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT, "it is no template: %s", e.msg);
         request = make_request();
         request.spec.shared_with = 3;
+        request.spec.user = (struct jail_user){0};
         CHECK(check(&request, &e) == 0, "a box that shares is asked for: %s", e.msg);
         request.spec.parent = 3;
         CHECK(check(&request, &e) == 0, "beneath a template too: %s", e.msg);
@@ -343,6 +395,7 @@ int main(void)
 {
         test_sizes();
         test_parents();
+        test_users();
         test_paths();
         test_trees();
         test_mounts();

@@ -4,7 +4,6 @@
 #include "base/err.h"
 #include "jail/caps.h"
 #include "jail/core-scheduling.h"
-#include "jail/root/plan.h"
 
 #include <errno.h>
 #include <linux/filter.h>
@@ -45,12 +44,12 @@ static int join_namespaces(const int *fds, struct cloche_err *e)
         return 0;
 }
 
-static int become_user(struct cloche_err *e)
+static int become_user(const struct fork_request *request, struct cloche_err *e)
 {
         /* By the system call: a C library would also set the ids of threads that it remembers from
          * the template. */
-        if (syscall(SYS_setresgid, JAIL_UID, JAIL_UID, JAIL_UID) < 0 ||
-            syscall(SYS_setresuid, JAIL_UID, JAIL_UID, JAIL_UID) < 0)
+        if (syscall(SYS_setresgid, request->gid, request->gid, request->gid) < 0 ||
+            syscall(SYS_setresuid, request->uid, request->uid, request->uid) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "become the user of the box");
         return 0;
 }
@@ -157,7 +156,7 @@ int box_join(const struct fork_request *request, const int *fds, const char *dir
         if (r == 0)
                 r = join_namespaces(fds, e);
         if (r == 0)
-                r = become_user(e);
+                r = become_user(request, e);
         if (r == 0)
                 r = set_limits(request, e);
         if (r == 0 && request->core_scheduling)

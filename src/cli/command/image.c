@@ -240,6 +240,17 @@ static void print_value(const char *name, const json_t *value)
         free(text);
 }
 
+static void print_runs_as(const json_t *user)
+{
+        json_t *text = json_sprintf("%s (%lld:%lld), home %s", text_of(user, "name"),
+                                    (long long)json_integer_value(json_object_get(user, "uid")),
+                                    (long long)json_integer_value(json_object_get(user, "gid")), text_of(user, "home"));
+
+        if (user)
+                print_value("runsAs", text);
+        json_decref(text);
+}
+
 static void print_image(const json_t *image)
 {
         static const char *const members[] = {"names",        "id",      "tree",      "os",
@@ -255,6 +266,7 @@ static void print_image(const json_t *image)
         print_value("digest", json_object_get(source, "digest"));
         for (size_t i = 0; i < sizeof(config) / sizeof(config[0]); i++)
                 print_value(config[i], json_object_get(json_object_get(image, "config"), config[i]));
+        print_runs_as(json_object_get(image, "runsAs"));
         print_value("note", json_object_get(image, "notes"));
 }
 

@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/privilege.h"
 #include "engine/box/image-client.h"
+#include "engine/box/image.h"
 #include "user/images-dir.h"
 
 #include <fcntl.h>
@@ -250,8 +251,7 @@ int image_store_request(const struct cli_request *request, const char *method, j
 
 static char *settings_text(const json_t *image)
 {
-        json_t *settings = json_pack("{s:O?, s:O*}", "env", json_object_get(image, "env"), "workingDirectory",
-                                     json_object_get(image, "workingDirectory"));
+        json_t *settings = image_settings_pick(image);
         char *text = settings ? json_dumps(settings, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
 
         json_decref(settings);

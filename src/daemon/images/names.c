@@ -64,7 +64,7 @@ static void finish(struct image_name *name, const struct cloche_err *e)
 
 int image_name_put(json_t *params, const json_t *image, int is_shown)
 {
-        json_t *tree = json_object_get(image, "tree"), *settings;
+        json_t *tree = json_object_get(image, "tree");
 
         if (is_shown && json_object_set(params, "imageName", json_object_get(params, "image")) < 0)
                 return -1;
@@ -72,9 +72,7 @@ int image_name_put(json_t *params, const json_t *image, int is_shown)
                 return -1;
         if (json_object_get(params, "imageSettings"))
                 return 0;
-        settings = json_pack("{s:O, s:O*}", "env", json_object_get(image, "env"), "workingDirectory",
-                             json_object_get(image, "workingDirectory"));
-        return json_object_set_new(params, "imageSettings", settings);
+        return json_object_set_new(params, "imageSettings", image_settings_pick(image));
 }
 
 static void on_answer(void *data, const json_t *result, const struct cloche_err *e)

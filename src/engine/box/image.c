@@ -69,20 +69,50 @@ static int check_directory(const json_t *directory, struct cloche_err *e)
         return files_normalise(path, "/", clean, sizeof(clean), e) < 0 ? err_wrap(e, "workingDirectory") : 0;
 }
 
+static int read_user(const json_t *json, struct jail_user *ret, struct cloche_err *e)
+{
+        const char *name, *home;
+        json_int_t uid, gid;
+
+        *ret = jail_user_default();
+        if (!json)
+                return 0;
+        if (json_unpack((json_t *)json, "{s:I, s:I, s:s, s:s!}", "uid", &uid, "gid", &gid, "name", &name, "home",
+                        &home) < 0)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "runsAs must be an object: uid, gid, name, home");
+        if (uid < 0 || gid < 0 || !jail_user_has_ids((uint64_t)uid, (uint64_t)gid))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "runsAs: code cannot run as %lld:%lld, expected 1:0 to %u:%u", (long long)uid,
+                               (long long)gid, JAIL_ID_MAX, JAIL_ID_MAX);
+        if (!jail_user_is_name(name) || !jail_user_is_home(home))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "runsAs: name must be 1 to %d of A-Z, a-z, 0-9, '.', '_' and '-', and home such a "
+                               "name in " JAIL_HOMES,
+                               JAIL_NAME_SIZE - 1);
+        ret->uid = (uint32_t)uid;
+        ret->gid = (uint32_t)gid;
+        strcpy(ret->name, name);
+        strcpy(ret->home, home);
+        return 0;
+}
+
 static int check_settings(const json_t *json, struct cloche_err *e)
 {
         const char *name;
         json_t *value;
+        struct jail_user user;
         int r;
 
         if (!json_is_object(json))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "expected an object: env, workingDirectory");
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "expected an object: env, workingDirectory, runsAs");
         json_object_foreach ((json_t *)json, name, value)
-                if (strcmp(name, "env") != 0 && strcmp(name, "workingDirectory") != 0)
+                if (strcmp(name, "env") != 0 && strcmp(name, "workingDirectory") != 0 && strcmp(name, "runsAs") != 0)
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                                       "unknown field '%.60s', expected env or workingDirectory", name);
+                                       "unknown field '%.60s', expected env, workingDirectory or runsAs", name);
         r = check_env(json_object_get(json, "env"), e);
-        return r == 0 ? check_directory(json_object_get(json, "workingDirectory"), e) : r;
+        if (r == 0)
+                r = check_directory(json_object_get(json, "workingDirectory"), e);
+        return r == 0 ? read_user(json_object_get(json, "runsAs"), &user, e) : r;
 }
 
 static struct image_settings *find(const struct image_settings_list *list, const char *text)
@@ -140,6 +170,7 @@ static int add_settings(struct image_settings_list *list, json_t *json, struct i
                         .env = json_object_get(json, "env"),
                         .directory = json_string_value(json_object_get(json, "workingDirectory")),
                 };
+                (void)read_user(json_object_get(json, "runsAs"), &s->user, NULL); /* it was checked */
                 SLIST_INSERT_HEAD(list, s, link);
                 text = NULL;
         }
@@ -165,6 +196,17 @@ int image_settings_take(struct image_settings_list *list, const char *text, stru
                 return add_settings(list, json, ret, e);
         json_decref(json);
         return err_wrap(e, "imageSettings");
+}
+
+json_t *image_settings_pick(const json_t *image)
+{
+        return json_pack("{s:O*, s:O*, s:O*}", "env", json_object_get(image, "env"), "workingDirectory",
+                         json_object_get(image, "workingDirectory"), "runsAs", json_object_get(image, "runsAs"));
+}
+
+struct jail_user image_runs_as(const struct image *image)
+{
+        return image->settings ? image->settings->user : jail_user_default();
 }
 
 void image_hold(struct image *image)

@@ -12,7 +12,7 @@
 /* Interpreters in an image of the store are kept for this time without use. */
 #define IMAGE_IDLE_NS (UINT64_C(600) * 1000000000)
 
-/* Environment and working directory that an image states, shared by all that use it. */
+/* Environment, working directory and user that an image states, shared by all that use it. */
 struct image_settings {
         SLIST_ENTRY(image_settings) link;
         unsigned refs; /* of images that are held */
@@ -20,6 +20,7 @@ struct image_settings {
         json_t *json;
         const json_t *env;     /* object of text by name; NULL: none */
         const char *directory; /* NULL: none */
+        struct jail_user user; /* of its boxes */
 };
 
 SLIST_HEAD(image_settings_list, image_settings);
@@ -41,6 +42,10 @@ CLOCHE_MUST_CHECK int image_take(cloche_engine *engine, const char *name, const 
 /* The same with the members image and imageSettings of a request. */
 CLOCHE_MUST_CHECK int image_take_members(cloche_engine *engine, const json_t *object, struct image *ret,
                                          struct cloche_err *e);
+/* Pick imageSettings from what cloche-image says about an image; new, or NULL. */
+json_t *image_settings_pick(const json_t *image);
+/* The user of boxes of the image. */
+struct jail_user image_runs_as(const struct image *image);
 /* Keep the settings for the owner of *image; image_drop() ends that. */
 void image_hold(struct image *image);
 void image_drop(struct image *image);

@@ -106,8 +106,7 @@ static int resolve_image(const struct cloche_engine_options *opt, const char *li
         if (r < 0)
                 return r;
         tree = json_string_value(json_object_get(answer, "tree"));
-        settings = json_pack("{s:O*, s:O*}", "env", json_object_get(answer, "env"), "workingDirectory",
-                             json_object_get(answer, "workingDirectory"));
+        settings = image_settings_pick(answer);
         if (!tree || !image_read(tree, &image))
                 r = err_set(e, CLOCHE_E_PROTOCOL, "the program of the image store sent an invalid message");
         *ret = r == 0 ? strdup(image.name) : NULL;

@@ -265,7 +265,8 @@ int request_prepare(const struct cloche_prefix_options *opt, const struct values
                     const struct runtime *runtime, struct buf *ret, struct cloche_err *e);
 /* Make the strings for control_spawn. */
 int request_strings(const struct cloche_run_options *opt, const struct image *image, const struct runtime *runtime,
-                    struct buf *ret, uint32_t *ret_argc, uint32_t *ret_envc, struct cloche_err *e);
+                    struct buf *ret, uint32_t *ret_argc, uint32_t *ret_envc,
+                    struct cloche_err *e);
 /* Return the name of the code in stacks: its own, or main.<extension> written to ret. */
 const char *request_filename(const struct cloche_run_options *opt, const struct runtime *runtime, char *ret,
                              size_t size);

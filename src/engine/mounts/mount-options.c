@@ -13,7 +13,6 @@
 
 _Static_assert(SETTINGS_POINTS_MAX >= KEEPER_MOUNTS_MAX, "a mount has room for all that lie in it");
 
-#define GUEST_ID 1000 /* the only user of a box */
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static int refuse(struct cloche_err *e, const char *member, const char *expected)
@@ -238,7 +237,7 @@ static json_t *configuration(const json_t *mount, const json_t *dir, const struc
         static const char *const passed[] = {"permissions", "loading", "onPermissionDenied"};
         json_t *links = json_object_get(member_of(mount, dir, "security"), "followSymlinks");
         json_t *configure = json_pack("{s:s, s:s, s:i, s:i}", "source", row->source, "target", row->target, "uid",
-                                      GUEST_ID, "gid", GUEST_ID);
+                                      JAIL_UID, "gid", JAIL_UID); /* mount.c has those of the box */
 
         for (size_t i = 0; i < COUNT(passed); i++)
                 if (member_of(mount, dir, passed[i]))

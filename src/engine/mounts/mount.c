@@ -354,9 +354,9 @@ static int configure(struct mount *mount, struct cloche_err *e)
         json_t *seed = mount->seed, *configuration = json_copy(mount->option->configure);
         int r;
 
-        if (configuration && mount->all->user) {
+        if (configuration) {
                 json_object_set_new(configuration, "uid", json_integer(mount->all->user));
-                json_object_set_new(configuration, "gid", json_integer(mount->all->user));
+                json_object_set_new(configuration, "gid", json_integer(mount->all->group));
         }
         r = channel_request(&mount->channel, "configure", configuration, -EBADF, on_configured, e);
 

@@ -53,7 +53,7 @@ struct mounts {
         struct cloche_err error; /* the first error, code 0: none */
         uint64_t contents_left;  /* room for contents with the changes */
         uv_timer_t *timer;       /* timeout of the start, of seeding and of collecting */
-        uint32_t user;           /* the host's user that the servers show as owner; 0: the user of the box */
+        uint32_t user, group;    /* that the servers show as owner */
         /* Once there is a run. */
         void *data;
         void (*on_denied)(void *data, const struct mount *mount, const json_t *denial);

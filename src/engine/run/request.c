@@ -17,13 +17,7 @@
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
 
 static const char *const base_environment[] = {
-        "PATH=/usr/local/bin:/usr/bin:/bin",
-        "HOME=/home/cloche",
-        "USER=cloche",
-        "LANG=C.UTF-8",
-        "TZ=UTC",
-        "TMPDIR=/tmp",
-        "CLOCHE=1",
+        "PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "TZ=UTC", "TMPDIR=/tmp", "CLOCHE=1",
 };
 
 struct source request_source(const char *code, size_t size)
@@ -374,12 +368,25 @@ static int add_variables(struct buf *ret, const json_t *variables, const json_t 
         return r;
 }
 
+static int add_user(struct buf *ret, const struct cloche_run_options *opt, const struct image *image, uint32_t *count)
+{
+        const struct jail_user user = image_runs_as(image);
+        char home[sizeof("HOME=") + sizeof(user.home)], name[sizeof("USER=") + sizeof(user.name)];
+        int r = 0;
+
+        snprintf(home, sizeof(home), "HOME=%s", user.home);
+        snprintf(name, sizeof(name), "USER=%s", user.name);
+        if (!is_callers(opt, home, strlen("HOME")))
+                r = add_string(ret, home, count);
+        return r < 0 || is_callers(opt, name, strlen("USER")) ? r : add_string(ret, name, count);
+}
+
 /* The caller's values come before the image's, then those of the language, then ours. */
 static int add_environment(struct buf *ret, const struct cloche_run_options *opt, const struct image *image,
                            const struct runtime *runtime, uint32_t *count)
 {
         const json_t *stated = image->settings ? image->settings->env : NULL;
-        int r = 0;
+        int r = add_user(ret, opt, image, count);
 
         for (size_t i = 0; r == 0 && i < sizeof(base_environment) / sizeof(base_environment[0]); i++) {
                 const char *entry = base_environment[i];
@@ -405,7 +412,8 @@ static const char *directory_of(const struct cloche_run_options *opt, const stru
 }
 
 int request_strings(const struct cloche_run_options *opt, const struct image *image, const struct runtime *runtime,
-                    struct buf *ret, uint32_t *ret_argc, uint32_t *ret_envc, struct cloche_err *e)
+                    struct buf *ret, uint32_t *ret_argc, uint32_t *ret_envc,
+                    struct cloche_err *e)
 {
         char script[INIT_PATH_MAX];
         uint32_t none = 0;

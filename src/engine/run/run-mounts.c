@@ -214,8 +214,13 @@ int run_take_mounts(struct cloche_run *run, const struct cloche_run_options *opt
                 r = choose_origin(run, opt, &mounts, e);
         if (r == 0)
                 r = mounts_new(run->engine, &mounts, opt->has_caller ? opt->caller_fd : -EBADF, &run->mounts, e);
-        if (r == 0)
+        if (r == 0) {
+                const struct jail_user user = image_runs_as(&run->image);
+
+                run->mounts->user = user.uid;
+                run->mounts->group = user.gid;
                 listen_to_mounts(run);
+        }
         mount_options_done(&mounts);
         return r;
 }

@@ -342,6 +342,7 @@ int engine_box_spec(const struct cloche_engine *engine, const struct image *imag
         ret->optional_guards = engine->optional_guards;
         if (strlen(root) >= sizeof(ret->image) || strlen(directory) >= sizeof(ret->runtime_dir))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the path of the image or of the runtime is too long");
+        ret->user = image_runs_as(image);
         strcpy(ret->image, root);
         strcpy(ret->runtime_dir, directory);
         return 0;

@@ -109,6 +109,8 @@ int probe_make_box(cloche_engine *engine, uint32_t parent, int is_template, stru
         };
         spec->parent = parent;
         spec->shared_with = KEEPER_NO_BOX;
+        if (parent == KEEPER_NO_BOX)
+                spec->user = jail_user_default();
         spec->is_template = (uint32_t)is_template;
         spec->optional_guards = ~0u; /* the selftest tries them */
         r = await(&outcome, keeper_box_make_async(engine->keeper, spec, on_reply, &outcome, e));

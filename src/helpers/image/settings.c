@@ -9,6 +9,7 @@
 #include "helpers/image/read/accounts.h"
 #include "helpers/image/tree/tree.h"
 #include "helpers/image/work.h"
+#include "jail/user.h"
 #include "proto/image.h"
 
 #include <fcntl.h>
@@ -23,13 +24,13 @@
 #define USER_BYTES_MAX 256
 #define NOTE_VALUE_MAX 80
 #define BOX_DIRECTORY "/workspace"
-#define RUNS_AS ": code runs as the box's user cloche (1000:1000)"
+#define RUNS_AS ": code runs as the box's user " JAIL_NAME " (1000:1000)"
 
 struct settings {
         int tree_fd;
         bool keeps_ids, has_failed;
         const json_t *config;
-        json_t *env, *notes, *user;
+        json_t *env, *notes, *user, *runs_as;
         char directory[IMAGE_DIRECTORY_SIZE]; /* "": none */
 };
 
@@ -230,8 +231,31 @@ static bool look_up_group(const struct settings *s, const char *name, uint32_t *
         return found;
 }
 
+/* Return why code runs as the box's own user all the same, or NULL. */
+static const char *find_user_obstacle(const struct account *account)
+{
+        if (account->uid == 0)
+                return ", for it is no root of its box";
+        return jail_user_has_ids(account->uid, account->gid) ? NULL : ", for boxes have no such number";
+}
+
+/* Its home is a link to the box's, if both are beside each other; else it is the box's. */
+static void keep_runs_as(struct settings *s, const char *given, const struct account *account)
+{
+        const char *name = jail_user_is_name(account->name) ? account->name : JAIL_NAME;
+        bool is_beside = jail_user_is_home(account->home);
+
+        s->runs_as = json_pack("{s:I, s:I, s:s, s:s}", "uid", (json_int_t)account->uid, "gid", (json_int_t)account->gid,
+                               "name", name, "home", is_beside ? account->home : JAIL_HOME);
+        if (!s->runs_as)
+                s->has_failed = true;
+        if (*account->home && !is_beside)
+                note(s, "User", given, ": its home is " JAIL_HOME ", which can be written");
+}
+
 static void keep_user(struct settings *s, const char *given, const struct account *account)
 {
+        const char *obstacle = find_user_obstacle(account);
         char rest[160];
 
         s->user = json_pack("{s:s, s:I, s:I}", "stated", given, "uid", (json_int_t)account->uid, "gid",
@@ -241,7 +265,11 @@ static void keep_user(struct settings *s, const char *given, const struct accoun
                 (void)json_object_set_new(s->user, "name", json_string(account->name));
         if (s->user && *account->home)
                 (void)json_object_set_new(s->user, "home", json_string(account->home));
-        snprintf(rest, sizeof(rest), " (%u:%u)" RUNS_AS, account->uid, account->gid);
+        if (!obstacle) {
+                keep_runs_as(s, given, account);
+                return;
+        }
+        snprintf(rest, sizeof(rest), " (%u:%u)" RUNS_AS "%s", account->uid, account->gid, obstacle);
         note(s, "User", given, rest);
 }
 
@@ -322,10 +350,12 @@ int settings_make(int tree_fd, bool keeps_ids, const json_t *config, json_t **re
         read_directory(&s);
         read_user(&s);
         if (!s.has_failed)
-                *ret = json_pack("{s:O, s:s*, s:O*, s:O}", "env", s.env, "workingDirectory",
-                                 *s.directory ? s.directory : NULL, "user", s.user, "notes", s.notes);
+                *ret = json_pack("{s:O, s:s*, s:O*, s:O*, s:O}", "env", s.env, "workingDirectory",
+                                 *s.directory ? s.directory : NULL, "user", s.user, "runsAs", s.runs_as, "notes",
+                                 s.notes);
         json_decref(s.env);
         json_decref(s.notes);
         json_decref(s.user);
+        json_decref(s.runs_as);
         return *ret ? 0 : work_no_memory(e);
 }

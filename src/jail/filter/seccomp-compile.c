@@ -2,7 +2,7 @@
  * it, and a privileged process that does not link it is smaller. Runs in: the build. */
 #include "base/err.h"
 #include "base/fd.h"
-#include "jail/root/plan.h"
+#include "seccomp.h"
 
 #include <asm/termbits.h>
 #include <fcntl.h>
@@ -314,7 +314,7 @@ struct range {
 static const struct range requests[] = {
 #define REQUEST(first, last) {-1, first, last},
 #define OPTION(level, first, last)
-#define IDS(call, arguments)
+#define IDS(call, users, groups)
 #include "seccomp-template.def"
 #undef REQUEST
 #undef OPTION
@@ -329,11 +329,11 @@ static const struct range options[] = {
 };
 static const struct {
         int number;
-        unsigned arguments;
+        unsigned users, groups; /* arguments */
 } ids[] = {
 #define REQUEST(first, last)
 #define OPTION(level, first, last)
-#define IDS(call, arguments) {SYS_##call, arguments},
+#define IDS(call, users, groups) {SYS_##call, users, groups},
 #include "seccomp-template.def"
 };
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -381,8 +381,10 @@ static void put_template_rules(struct prelude *p, int number)
         if (number == SYS_setsockopt || number == SYS_getsockopt)
                 put_ranges(p, 2, options, COUNT(options));
         for (size_t i = 0; i < COUNT(ids); i++)
-                if (ids[i].number == number)
-                        put_either(p, ids[i].arguments, JAIL_UID, UINT32_MAX);
+                if (ids[i].number == number) {
+                        put_either(p, ids[i].users, SECCOMP_USER, UINT32_MAX);
+                        put_either(p, ids[i].groups, SECCOMP_GROUP, UINT32_MAX);
+                }
         /* A filter may only reduce the rights of a run: no flag that lets another process decide
          * its calls. */
         if (number == SYS_seccomp) {

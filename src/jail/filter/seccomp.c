@@ -9,6 +9,7 @@
 #include <linux/prctl.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -47,9 +48,23 @@ static const struct sock_filter cookie_filter[] = {
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 };
 
-int jail_seccomp_load_template(int makes_cookies, struct cloche_err *e)
+/* Comparisons alone have them: libseccomp's rules and ours have no other constant of this size. */
+static void put_ids(struct sock_filter *filter, size_t count, uid_t uid, gid_t gid)
 {
-        int r = load(template_filter, sizeof(template_filter) / sizeof(template_filter[0]), e);
+        for (size_t i = 0; i < count; i++)
+                if (filter[i].code == (BPF_JMP | BPF_JEQ | BPF_K))
+                        filter[i].k = filter[i].k == SECCOMP_USER    ? uid
+                                      : filter[i].k == SECCOMP_GROUP ? gid
+                                                                     : filter[i].k;
+}
 
+int jail_seccomp_load_template(uid_t uid, gid_t gid, int makes_cookies, struct cloche_err *e)
+{
+        struct sock_filter filter[sizeof(template_filter) / sizeof(template_filter[0])];
+        int r;
+
+        memcpy(filter, template_filter, sizeof(filter));
+        put_ids(filter, sizeof(filter) / sizeof(filter[0]), uid, gid);
+        r = load(filter, sizeof(filter) / sizeof(filter[0]), e);
         return r < 0 || makes_cookies ? r : load(cookie_filter, sizeof(cookie_filter) / sizeof(cookie_filter[0]), e);
 }

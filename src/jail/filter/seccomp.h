@@ -5,6 +5,11 @@
 #define CLOCHE_JAIL_FILTER_SECCOMP_H
 
 #include <cloche/error.h>
+#include <sys/types.h>
+
+/* In place of the numbers of a box's user in the compiled filter: no call has such a value otherwise. */
+#define SECCOMP_USER 0xc10c0001u
+#define SECCOMP_GROUP 0xc10c0002u
 
 /* Install the filter on the calling process for good. no_new_privs must be set. The program was
  * compiled during the build (seccomp-compile.c); loading costs 0.14 ms. */
@@ -13,7 +18,8 @@ int jail_seccomp_load(struct cloche_err *e);
 /* Install a template's filter: setns(2) and further filters (seccomp(2)) are allowed, within the
  * capabilities left in its own user namespace; no mount, no chroot, no new namespace. Its forked
  * children give both up (src/box/join).
+ * uid, gid: of the box's user.
  * makes_cookies: a child makes the core scheduling cookie of its box. */
-int jail_seccomp_load_template(int makes_cookies, struct cloche_err *e);
+int jail_seccomp_load_template(uid_t uid, gid_t gid, int makes_cookies, struct cloche_err *e);
 
 #endif

@@ -2,12 +2,13 @@
 #ifndef CLOCHE_JAIL_ROOT_PLAN_H
 #define CLOCHE_JAIL_ROOT_PLAN_H
 
+#include "jail/user.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 
-#define JAIL_UID 1000 /* the one user of a box, and its group */
 /* The upper directories of a writable root, read-only; an archive has their members below this name. */
 #define JAIL_CHANGES "run/.changes"
 #define JAIL_HOST_NAME "cloche"
@@ -19,6 +20,7 @@
 struct jail_plan {
         const char *trees;                   /* directory in which image is a name; NULL: image is a path */
         const char *image;                   /* directory, or "" for the host's /usr */
+        struct jail_user user;               /* beneath a template: only its ids count */
         const char *runtime_dir;             /* plain files copied to /run/cloche, or "" */
         const char *mounts[JAIL_MOUNTS_MAX]; /* mount points of the engine's file systems */
         size_t mount_count;
@@ -31,7 +33,8 @@ struct jail_plan {
                             nested, it sends its root to the keeper */
         unsigned depth;  /* templates above */
         int nested;      /* beneath a template: born in a copy of its root */
-        int has_writable_root; /* of a sandbox: image_fd, and an overlay on each of its directories */
+        int has_writable_root; /* of a sandbox: an overlay on each directory of its image */
+        int takes_image;       /* the keeper sends the image, with its owners mapped */
         int image_fd;          /* a mount of the image that the keeper sent, or -EBADF */
         int is_sandbox;        /* has terminals, and sends DNS queries to its loopback */
         int is_sharing;        /* born in a sandbox's namespaces, except for pid and mount namespaces; if

@@ -64,6 +64,8 @@ static const char *const masked_sysctl[] = {"dev",
                                             "kernel/usermodehelper",
                                             "kernel/hotplug"};
 
+#define PASSWD "passwd"
+#define GROUP "group"
 #define RESOLV_CONF "resolv.conf"
 
 #define OWN_ETC "run/.etc" /* the upper directory of the overlay on an image's /etc */
@@ -72,8 +74,8 @@ static const char *const masked_sysctl[] = {"dev",
 static const struct {
         const char *name, *text;
 } etc_files[] = {
-        {"passwd", "cloche:x:1000:1000:cloche:/home/cloche:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"},
-        {"group", "cloche:x:1000:\nnogroup:x:65534:\n"},
+        {PASSWD, ""},
+        {GROUP, ""},
         {"hosts", "127.0.0.1 localhost " JAIL_HOST_NAME "\n::1 localhost\n"},
         {"hostname", JAIL_HOST_NAME "\n"},
         {"nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n"},
@@ -284,11 +286,25 @@ static int copy_guest(int guest_fd, struct cloche_err *e)
         return n < 0 ? err_os(e, CLOCHE_E_MOUNT, errno, "copy /" GUEST_LIBRARY) : 0;
 }
 
+#define NOBODY 65534
+#define ETC_TEXT_SIZE 256
+
 /* The text of one of etc_files. */
-static const char *etc_text(const struct jail_plan *plan, size_t file)
+static const char *etc_text(const struct jail_plan *plan, size_t file, char own[ETC_TEXT_SIZE])
 {
-        return plan->is_sandbox && strcmp(etc_files[file].name, RESOLV_CONF) == 0 ? sandbox_resolver
-                                                                                  : etc_files[file].text;
+        const struct jail_user *user = &plan->user;
+        const char *name = etc_files[file].name;
+
+        if (strcmp(name, PASSWD) == 0)
+                snprintf(own, ETC_TEXT_SIZE, "%s:x:%u:%u:%s:%s:/bin/sh\n%s", user->name, user->uid, user->gid,
+                         user->name, user->home,
+                         user->uid == NOBODY ? "" : "nobody:x:65534:65534:nobody:/:/bin/false\n");
+        else if (strcmp(name, GROUP) == 0)
+                snprintf(own, ETC_TEXT_SIZE, "%s:x:%u:\n%s", user->gid == 0 ? "root" : user->name, user->gid,
+                         user->gid == NOBODY ? "" : "nogroup:x:65534:\n");
+        else
+                return plan->is_sandbox && strcmp(name, RESOLV_CONF) == 0 ? sandbox_resolver : etc_files[file].text;
+        return own;
 }
 
 /* root_furnish mounts here; the root is read-only by then. */
@@ -325,18 +341,20 @@ static int make_etc(const struct jail_plan *plan, int has_image_etc, struct cloc
 {
         const char *directory = has_image_etc ? OWN_ETC : "etc";
         int r = make_directory(directory, 0755, e);
-        char path[64];
+        char path[64], own[ETC_TEXT_SIZE];
 
         for (size_t i = 0; r == 0 && i < COUNT(etc_files); i++) {
+                const char *text = etc_text(plan, i, own);
+
                 snprintf(path, sizeof(path), "%s/%s", directory, etc_files[i].name);
-                r = write_file(path, etc_text(plan, i), strlen(etc_text(plan, i)), 0644, e);
+                r = write_file(path, text, strlen(text), 0644, e);
         }
         return r == 0 && has_image_etc ? lay_over_etc(e) : r;
 }
 
 static int make_own_files(const struct jail_plan *plan, const struct root_sources *sources, struct cloche_err *e)
 {
-        int r = plan->is_sandbox ? make_terminal_places(e) : 0;
+        int r = plan->is_sandbox ? make_terminal_places(e) : root_link_home(plan, AT_FDCWD, e);
 
         for (size_t i = 0; r == 0 && i < COUNT(dev_links); i++)
                 if (symlink(dev_links[i].target, dev_links[i].name) < 0)
@@ -513,7 +531,7 @@ int root_share(struct cloche_err *e)
 /* default_permissions: the kernel checks modes, for the server tells them; allow_other: for everybody in the box. */
 static int make_fuse(const struct jail_plan *plan, size_t mount, int fuse_fd)
 {
-        char fd[12], id[12];
+        char fd[12], uid[12], gid[12];
         const char *const options[] = {
                 "source",
                 "fuse.cloche",
@@ -524,9 +542,9 @@ static int make_fuse(const struct jail_plan *plan, size_t mount, int fuse_fd)
                 "rootmode",
                 plan->file_mounts & 1u << mount ? "100000" : "40000",
                 "user_id",
-                id,
+                uid,
                 "group_id",
-                id,
+                gid,
                 "allow_other",
                 NULL,
                 "default_permissions",
@@ -537,7 +555,8 @@ static int make_fuse(const struct jail_plan *plan, size_t mount, int fuse_fd)
         };
 
         snprintf(fd, sizeof(fd), "%d", fuse_fd);
-        snprintf(id, sizeof(id), "%d", JAIL_UID);
+        snprintf(uid, sizeof(uid), "%u", plan->user.uid);
+        snprintf(gid, sizeof(gid), "%u", plan->user.gid);
         return mount_make("fuse", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 }
 

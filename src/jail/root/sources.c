@@ -138,14 +138,14 @@ static int open_tree_image(const char *trees, const char *name)
 
 static int open_directory_image(struct root_sources *s, const struct jail_plan *plan, struct cloche_err *e)
 {
-        int r = plan->has_writable_root ? mount_attach(plan->image_fd, MAPPED_IMAGE, e) : 0, image_fd;
+        int r = plan->takes_image ? mount_attach(plan->image_fd, MAPPED_IMAGE, e) : 0, image_fd;
         DIR *dir;
 
         if (r < 0)
                 return r;
-        image_fd = plan->has_writable_root ? open(MAPPED_IMAGE, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-                   : plan->trees           ? open_tree_image(plan->trees, plan->image)
-                                           : open(plan->image, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        image_fd = plan->takes_image ? open(MAPPED_IMAGE, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                   : plan->trees     ? open_tree_image(plan->trees, plan->image)
+                                     : open(plan->image, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
         if (image_fd < 0)
                 return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open the image %s", plan->image);

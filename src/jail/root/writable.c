@@ -246,6 +246,7 @@ static int count_inodes(const struct jail_plan *plan, struct cloche_err *e)
                 count += is_own_top(tops[i]);
         for (size_t i = 0; plan->is_sandbox && i < COUNT(below_tops); i++)
                 count += is_own_top(below_tops[i].name);
+        count += plan->is_sandbox && strcmp(plan->user.home, JAIL_HOME) != 0;
         /* The root of the tmpfs, and the places: others have no ROOT, and of a sandbox the home directory was counted.
          */
         return JAIL_PLACES + count;
@@ -283,8 +284,17 @@ static int make_entry(void *data, const char *name, struct cloche_err *e)
         return r < 0 ? err_os(e, CLOCHE_E_MOUNT, errno, "make /%s", name) : 0;
 }
 
+int root_link_home(const struct jail_plan *plan, int root_fd, struct cloche_err *e)
+{
+        const char *path = plan->user.home + 1;
+
+        if (strcmp(plan->user.home, JAIL_HOME) == 0 || symlinkat(JAIL_NAME, root_fd, path) == 0)
+                return 0;
+        return err_os(e, CLOCHE_E_MOUNT, errno, "link /%s", path);
+}
+
 /* Make the directory that becomes the root of a sandbox. */
-static int make_root(int *ret_fd, struct cloche_err *e)
+static int make_root(const struct jail_plan *plan, int *ret_fd, struct cloche_err *e)
 {
         char path[64];
         int r;
@@ -299,7 +309,7 @@ static int make_root(int *ret_fd, struct cloche_err *e)
                 r = make_top(*ret_fd, tops[i], 0755, e);
         for (size_t i = 0; r == 0 && i < COUNT(below_tops); i++)
                 r = make_top(*ret_fd, below_tops[i].name, below_tops[i].mode, e);
-        return r;
+        return r < 0 ? r : root_link_home(plan, *ret_fd, e);
 }
 
 int root_make_writable(const struct jail_plan *plan, int *ret_root_fd, struct cloche_err *e)
@@ -316,7 +326,7 @@ int root_make_writable(const struct jail_plan *plan, int *ret_root_fd, struct cl
         /* MS_NOATIME: a later run in the same box must not see when an earlier one read a file. */
         r = mount_new("tmpfs", QUOTA, MS_FLAGS_QUOTA, options, e);
         if (r == 0 && plan->is_sandbox)
-                r = make_root(ret_root_fd, e);
+                r = make_root(plan, ret_root_fd, e);
         if (r == 0 && plan->has_writable_root)
                 r = lay_over_all(e);
         for (size_t i = TMP; r == 0 && i < (plan->is_sandbox ? HOME : JAIL_PLACES); i++)

@@ -11,6 +11,8 @@
 
 extern const char *const root_places[JAIL_PLACES]; /* below the root */
 
+/* Show the home directory at the place that the box's user has for it, too. */
+int root_link_home(const struct jail_plan *plan, int root_fd, struct cloche_err *e);
 int root_is_writable(const char *path);
 /* *ret_root_fd: in a sandbox the directory that becomes its root (root_turn); owned by the caller. */
 int root_make_writable(const struct jail_plan *plan, int *ret_root_fd, struct cloche_err *e);

@@ -28,7 +28,8 @@ static int make(const struct sandboxes *all, const struct image *image, const st
         r = engine_box_spec(all->engine, image, NULL, spec, e);
         if (!is_own) {
                 spec->shared_with = beside;
-                spec->image[0] = '\0'; /* it uses that of the other box */
+                spec->image[0] = '\0'; /* it uses that of the other box, and its user */
+                spec->user = (struct jail_user){0};
         } else if (r == 0) {
                 r = engine_check_guards(all->engine, e);
         }

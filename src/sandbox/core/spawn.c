@@ -16,15 +16,12 @@
 
 /* Packages go to the home, which belongs to the programs and is saved with the sandbox, and
  * interpreters look there. Without PIP_BREAK_SYSTEM_PACKAGES pip refuses even there (PEP 668). */
-#define LOCAL "/home/cloche/.local"
+#define LOCAL JAIL_HOME "/.local"
 #define GEMS LOCAL "/share/gems"
 #define LOCAL_PATH LOCAL "/bin:" GEMS "/bin"
 
 static const char *const own_env[] = {
         "PATH=" LOCAL_PATH ":/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
-        "HOME=/home/cloche",
-        "USER=cloche",
-        "LOGNAME=cloche",
         "SHELL=/bin/bash",
         "LANG=C.UTF-8",
         "LC_ALL=C.UTF-8",
@@ -168,6 +165,23 @@ static int put_stated(struct env *env, const json_t *stated)
         return put(env, asprintf(&row, "PATH=" LOCAL_PATH ":%s", path) < 0 ? NULL : row);
 }
 
+static int put_pair(struct env *env, const char *name, const char *value)
+{
+        char *row;
+
+        return put(env, asprintf(&row, "%s=%s", name, value) < 0 ? NULL : row);
+}
+
+static int put_user(struct env *env, const struct image *image)
+{
+        const struct jail_user user = image_runs_as(image);
+        int r = put_pair(env, "HOME", user.home);
+
+        if (r == 0)
+                r = put_pair(env, "USER", user.name);
+        return r < 0 ? r : put_pair(env, "LOGNAME", user.name);
+}
+
 char **sandbox_env_list(const struct sandbox *s, const json_t *more)
 {
         struct env env = {0};
@@ -175,6 +189,8 @@ char **sandbox_env_list(const struct sandbox *s, const json_t *more)
 
         for (size_t i = 0; r == 0 && i < sizeof(own_env) / sizeof(own_env[0]); i++)
                 r = put(&env, strdup(own_env[i]));
+        if (r == 0)
+                r = put_user(&env, &s->image);
         if (r == 0 && s->image.settings)
                 r = put_stated(&env, s->image.settings->env);
         if (r == 0)

@@ -137,7 +137,8 @@ int sandbox_mounts_serve(struct sandbox *s, uint32_t user, struct cloche_err *e)
 {
         if (!s->mounts)
                 return 0;
-        s->mounts->user = user;
+        s->mounts->user = user ? user : image_runs_as(&s->image).uid;
+        s->mounts->group = user ? user : image_runs_as(&s->image).gid;
         s->mounts->data = s;
         s->mounts->on_ready = on_ready;
         s->mounts->on_failed = on_failed;

@@ -1569,8 +1569,10 @@ export interface Image {
   env: unknown
   /** Where code begins; absent: in /workspace. */
   workingDirectory?: string
-  /** The user that it states: stated, uid, gid, name, home. Code runs as the box's user. */
+  /** The user that it states: stated, uid, gid, name, home. */
   user?: unknown
+  /** As whom code runs: uid, gid, name, home; absent: as the box's own user, cloche (1000:1000). */
+  runsAs?: unknown
   /** Parts of its configuration that do not apply, and why. */
   notes: string[]
   /** When it was imported. */

@@ -11,7 +11,7 @@ export interface SandboxCreateParams {
   image?: string | undefined
   /** The name by which the caller found the digest, to be shown with it; with a name the daemon keeps that. */
   imageName?: string | undefined
-  /** Environment and working directory that the image states: {env, workingDirectory}; each applies where the caller states nothing else. */
+  /** Environment, working directory and user that the image states: {env, workingDirectory, runsAs}; the first two apply where the caller states nothing else. */
   imageSettings?: Record<string, unknown> | undefined
   /** true: the directories of its image can be changed, by a copy in its quota, and belong to its user; it stays. Needs image, and root's daemon; not with mount, volumes or packages, and it has no contexts. */
   writableRoot?: boolean | undefined
