@@ -72,6 +72,7 @@ struct cloche_engine_options {
         /* Prewarmed boxes without a child, for runs beyond the spares (2; with CLOCHE_NO_SPARES
          * above, 0); CLOCHE_NO_SPARES: none. */
         unsigned boxes_ahead;
+        unsigned templates_max; /* unused templates of one tenant, kept for reuse (16) */
 };
 
 #define CLOCHE_NO_SPARES (~0u)

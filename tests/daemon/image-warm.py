@@ -108,3 +108,19 @@ def test_a_client_that_leaves():
             equal(e.name, "cancelled" if cancelled else "missing_runtime")
         warm(frames, "bash")
         equal(warm(frames, "bash"), {"bash": False})
+
+
+def test_one_caller_has_a_share():
+    """Beyond --max-warm the interpreter ends that was not used for longest; neither another caller's nor one in use."""
+    store(make_shell())
+    with daemon("--max-warm", "3", tcp=True) as d, d.frames() as owner, Frames(d.connect_tcp(), token=d.token) as other:
+        equal(warm(other, "bash"), {"bash": True})
+        kept = owner.call("prefix.create", image="tools:1", language="bash", code="A=kept")["prefix"]
+        settings = [{"env": {"A": str(number)}} for number in range(6)]
+        for one in settings:
+            equal(warm(owner, "bash", imageSettings=one), {"bash": True})
+        for one in settings[:2:-1]:
+            equal(warm(owner, "bash", imageSettings=one), {"bash": False}, one)
+        equal(warm(owner, "bash", imageSettings=settings[0]), {"bash": True}, "it had to go")
+        equal(warm(other, "bash"), {"bash": False})
+        equal(owner.call("script", prefix=kept, language="bash", code="echo $A")["stdout"], "kept\n")

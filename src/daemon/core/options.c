@@ -375,6 +375,8 @@ static const struct option_row {
          add_container_image},
         {"--runs", "N", "runs at one time (twice the number of processors)", NUMBER(engine.runs_max, 1, 100000, 1)},
         {"--queue", "N", "runs that may wait (10000)", NUMBER(engine.queue_max, 1, 1000000, 1)},
+        {"--max-warm", "N", "interpreters of one caller that stay ready while nothing uses them (16)",
+         NUMBER(engine.templates_max, 1, 100000, 1)},
         {"--base-forks", "N", "forks after which a new interpreter is started to fork from (10000)",
          NUMBER(engine.base_forks, 1, 1000000000, 1)},
         {"--spares", "N", "prewarmed boxes with a child for each template in use (2), and 2 without", set_spares},

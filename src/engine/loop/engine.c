@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #define QUEUE_MAX 10000
+#define TEMPLATES_MAX 16
 #define POOL_SIZE 2
 #define BOXES_AHEAD 2
 #define TIDY_EVERY_MS 10000
@@ -523,6 +524,7 @@ static void set_options(cloche_engine *engine, const struct cloche_engine_option
         engine->options.templates_bytes =
                 opt->templates_bytes ? opt->templates_bytes
                                      : (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGE_SIZE) / 4;
+        engine->options.templates_max = opt->templates_max ? opt->templates_max : TEMPLATES_MAX;
         engine->options.queue_max = opt->queue_max ? opt->queue_max : QUEUE_MAX;
         engine->options.base_forks = opt->base_forks ? opt->base_forks : BASE_FORKS;
         engine->options.spares = opt->spares == CLOCHE_NO_SPARES ? 0 : opt->spares ? opt->spares : POOL_SIZE;

@@ -50,6 +50,7 @@ struct cloche_engine {
         struct {
                 unsigned runs_max, queue_max, base_forks, spares, boxes_ahead;
                 uint64_t templates_bytes;
+                unsigned templates_max; /* of a tenant, unused */
         } options;
         TAILQ_HEAD(templates, template) templates;
         uint64_t turns;

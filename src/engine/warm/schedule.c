@@ -274,13 +274,18 @@ void templates_refill(struct cloche_engine *engine)
                 templates_dispatch(engine);
 }
 
+static int is_unused(const struct template *t)
+{
+        return t->users == 0 && t->state == TEMPLATE_READY;
+}
+
 static struct template *longest_unused(struct cloche_engine *engine, uint64_t *ret_bytes)
 {
         struct template *t, *found = NULL;
 
         *ret_bytes = 0;
         TAILQ_FOREACH (t, &engine->templates, link)
-                if (t->users == 0 && t->state == TEMPLATE_READY) {
+                if (is_unused(t)) {
                         *ret_bytes += t->memory_bytes;
                         if (!found || t->used_ns < found->used_ns)
                                 found = t;
@@ -288,11 +293,38 @@ static struct template *longest_unused(struct cloche_engine *engine, uint64_t *r
         return found;
 }
 
+/* Return the longest unused template of the first tenant that has more of them than it may. */
+static struct template *beyond_share(const struct cloche_engine *engine)
+{
+        struct template *t, *other, *found;
+
+        TAILQ_FOREACH (t, &engine->templates, link) {
+                unsigned count = 0;
+
+                if (!is_unused(t))
+                        continue;
+                found = t;
+                TAILQ_FOREACH (other, &engine->templates, link)
+                        if (is_unused(other) && other->tenant == t->tenant) {
+                                count++;
+                                if (other->used_ns < found->used_ns)
+                                        found = other;
+                        }
+                if (count > engine->options.templates_max)
+                        return found;
+        }
+        return NULL;
+}
+
+/* A tenant makes a template for each image, settings and set-up that it names: without a share one could take the
+ * memory budget of all. */
 void templates_evict(struct cloche_engine *engine)
 {
         struct template *t;
         uint64_t bytes;
 
+        while ((t = beyond_share(engine)))
+                template_free(t);
         while ((t = longest_unused(engine, &bytes)) && bytes > engine->options.templates_bytes)
                 template_free(t);
 }

@@ -54,6 +54,23 @@ void context_notebooks_free(struct sandboxes *all)
                 notebook_free(all, n);
 }
 
+/* Drop the one of this principal that was not used for longest, if there is no room for another. Contexts that were
+ * forked from it live on. */
+static void make_room(struct sandboxes *all, int64_t principal)
+{
+        struct notebook *n, *oldest = NULL;
+        unsigned count = 0;
+
+        SLIST_FOREACH (n, &all->notebooks, link)
+                if (n->principal == principal && n->image.name[0]) {
+                        count++;
+                        if (!oldest || n->used_ns < oldest->used_ns)
+                                oldest = n;
+                }
+        if (oldest && count >= all->engine->options.templates_max)
+                notebook_free(all, oldest);
+}
+
 static int read_setup(const struct runtime *runtime, char **ret, size_t *ret_size, struct cloche_err *e)
 {
         char path[4200];
@@ -100,6 +117,7 @@ static int make(struct sandboxes *all, int64_t principal, const struct image *im
                 free(n);
                 return r;
         }
+        make_room(all, principal);
         n->runtime = runtime;
         n->image = *image;
         image_hold(&n->image);
