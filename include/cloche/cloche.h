@@ -59,8 +59,8 @@ struct cloche_run_options {
         const char *build; /* JSON object: standard, flags, sources; compiled languages only */
         int64_t tenant;    /* owner of the run: two tenants share no template and no build */
         const char *image; /* of the store, sha256-DIGITS or sha256:DIGITS; NULL: the engine's, or the prefix's */
-        /* Settings of the image, JSON: {"env": {NAME: TEXT…}, "workingDirectory": PATH}. Both apply where the
-         * caller states nothing else. `cloche image inspect --json` prints them. NULL: none. */
+        /* Settings of the image, JSON: env, workingDirectory, runsAs as `cloche image inspect --json` prints them. The
+         * first two apply where the caller states nothing else. NULL: none. */
         const char *image_settings;
         const char *workdir; /* NULL: /workspace */
         const struct cloche_file *files;

@@ -3,9 +3,11 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from mounts import ALL, Directory, mount
 from rpc import Daemon
+from volume_client import SMALL, Volumes, at
 from image_trees import make_store
-from cloche import equal, need_root
+from cloche import equal, need_root, need_writable_roots
 
 APP = {"runsAs": {"uid": 1001, "gid": 50, "name": "app", "home": "/home/app"}}
 IDS = """import getpass, os, pwd, grp
@@ -61,7 +63,7 @@ def test_sandboxes_and_contexts():
         equal(shell(frames, "echo $(<~/kept); echo $UID $HOME"), "x\n1001 /home/app\n", "it is saved")
 
 
-# {what: it is permitted}: the calls by number, which no C library can refuse first.
+# The calls by number, which no C library can refuse first; those that are permitted.
 CLIMB = """import ctypes, os
 libc = ctypes.CDLL(None, use_errno=True)
 def done(number, *args): return libc.syscall(number, *args) == 0
@@ -80,7 +82,7 @@ def climb():
 
 
 def test_other_users_are_out_of_reach():
-    """Of a run, of set-up code, and of a forkable context: the box has one user, whichever number it shows."""
+    """A run, set-up code and a forkable context try: the box has one user, whichever number it shows."""
     store, (one,) = make_store(1)
     climb = {"language": "python", "code": CLIMB, "function": "climb"}
     with Daemon("--images", store) as daemon, daemon.frames() as frames:
@@ -102,7 +104,7 @@ def test_other_users_are_out_of_reach():
 
 
 def test_numbers_at_the_edges():
-    """Those of nobody, a group 0, which gives no right, and the highest."""
+    """They are those of nobody, a group 0, which gives no right, and the highest."""
     store, (one,) = make_store(1)
     look = "echo $UID $GROUPS; python3 -c 'import os, grp, pwd; s = os.stat(\"/usr\"); print(pwd.getpwuid(os.getuid()).pw_name, grp.getgrgid(os.getgid()).gr_name, pwd.getpwuid(65534).pw_name, grp.getgrgid(65534).gr_name, os.access(\"/usr\", os.W_OK))'"
     with Daemon("--images", store) as daemon, daemon.frames() as frames:
@@ -133,3 +135,37 @@ def test_files_of_the_image():
         nobodys = "all 65534 65534 True False\ngroup 65534 65534 False False\nown 65534 65534 False False\nroots 65534 65534 False False\n"
         equal(shell(frames, f"python3 -c \"{look}\"", "plain"), nobodys)
         equal(frames.call("script", image=one, imageSettings=APP, language="python", code=look)["stdout"], nobodys)
+
+
+def test_volumes_belong_to_the_user_of_each_box():
+    """Two sandboxes that show different numbers share one."""
+    with Volumes() as volumes:
+        store, (one,) = make_store(1)
+        with volumes.daemon("--images", store) as daemon, daemon.frames() as frames:
+            frames.call("volume.create", volume="data", sizeBytes=SMALL)
+            for sandbox, more in (("app", {"imageSettings": APP}), ("own", {})):
+                frames.call("sandbox.create", sandbox=sandbox, image=one, volumes=[at("/data")], **more)
+            look = "for f in /data /data/*; do [ -O $f ] && [ -w $f ] && echo $f; done"
+            equal(shell(frames, f"echo app > /data/app; {look}", "app"), "/data\n/data/app\n")
+            equal(shell(frames, f"echo own >> /data/app; echo own > /data/own; {look}", "own"), "/data\n/data/app\n/data/own\n")
+            frames.call("context.create", sandbox="app", context="c", language="bash")
+            equal(frames.call("context.run", sandbox="app", context="c", code=f"{look}; echo $(</data/app) $UID")["stdout"], "/data\n/data/app\n/data/own\napp own 1001\n")
+
+
+def test_mounts_show_the_user_of_the_box():
+    store, (one,) = make_store(1)
+    look = {"language": "python", "code": "import os\nos.chdir('/workspace/m'); open('new', 'w').close()\nprint([(s.st_uid, s.st_gid) for s in map(os.stat, ('.', 'a', 'new'))])"}
+    with Directory() as directory, Daemon("--images", store, "--mount-root", directory.path) as daemon, daemon.frames() as frames:
+        for settings, ids in ((APP, (1001, 50)), ({}, (1000, 1000))):
+            equal(frames.call("script", image=one, imageSettings=settings, mount=mount(directory), **look)["stdout"], f"{[ids] * 3}\n")
+        frames.call("sandbox.create", sandbox="s", image=one, imageSettings=APP, mount={"dirs": {"/workspace/m": directory.path}, "permissions": ALL})
+        equal(shell(frames, "cd m; echo x > made; [ -O a ] && [ -O made ] && [ -w a ] && echo mine"), "mine\n")
+
+
+def test_a_writable_root():
+    """Its files of the image's root belong to the user, whichever number it shows."""
+    need_writable_roots()
+    store, (one,) = make_store(1)
+    with Daemon("--images", store) as daemon, daemon.frames() as frames:
+        frames.call("sandbox.create", sandbox="s", image=one, imageSettings=APP, writableRoot=True)
+        equal(shell(frames, "echo changed > /etc/marker; echo $(</etc/marker) $UID; [ -O /etc/marker ] && echo mine; python3 -c 'import os; print(os.stat(\"/usr/bin/env\").st_uid)'"), "changed 1001\nmine\n1001\n")

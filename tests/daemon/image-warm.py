@@ -124,3 +124,17 @@ def test_one_caller_has_a_share():
         equal(warm(owner, "bash", imageSettings=settings[0]), {"bash": True}, "it had to go")
         equal(warm(other, "bash"), {"bash": False})
         equal(owner.call("script", prefix=kept, language="bash", code="echo $A")["stdout"], "kept\n")
+
+
+def test_contexts_outlive_their_set_up():
+    """A set-up of contexts has its place among the caller's interpreters."""
+    store(make_shell())
+    with daemon("--max-warm", "1") as d, d.frames() as frames:
+        for turn in range(2):
+            for number in range(3):
+                sandbox, settings = f"s{number}", {"env": {"A": str(number)}}
+                if turn == 0:
+                    frames.call("sandbox.create", sandbox=sandbox, image="tools:1", imageSettings=settings)
+                frames.call("context.create", sandbox=sandbox, context=f"c{turn}", language="bash")
+                for context in [f"c{before}" for before in range(turn + 1)]:
+                    equal(frames.call("context.run", sandbox=sandbox, context=context, code="echo $A")["stdout"], f"{number}\n")

@@ -72,6 +72,21 @@ def test_a_callers_own_variables_win():
         assert box.exec("echo $PIP_INDEX_URL", env={"PIP_INDEX_URL": "mine"}) == "mine\n"
 
 
+def test_runs():
+    """With a network they have the same variables, below the caller's. gem reads a file, which only sandboxes have."""
+    start()
+    index = Index(HOST, kinds=("pip",))
+    show = {"language": "bash", "code": "echo ${PIP_INDEX_URL-unset} ${NPM_CONFIG_REGISTRY-unset} ${GEMRC-unset}"}
+    with Daemon("--package-index", f"pip={index.url}/pip/", "--package-index", "npm=http://index.example.org", "--package-index", "gem=http://gems.example.org") as daemon, daemon.frames() as frames:
+        network = {"allow": [index.url[7:]]}
+        cloche.equal(frames.call("script", network=network, **show)["stdout"], f"{index.url}/pip/ http://index.example.org unset\n")
+        cloche.equal(frames.call("script", network=network, env={"PIP_INDEX_URL": "mine"}, **show)["stdout"], "mine http://index.example.org unset\n")
+        cloche.equal(frames.call("script", **show)["stdout"], "unset unset unset\n")
+        install = "python3 -m venv --without-pip v && pip --python v/bin/python install --no-cache-dir hellopy >&2 && v/bin/python -c 'import hellopy; hellopy.main()'"
+        done = frames.call("script", language="bash", code=install, network=network, limits={"wallMs": 60000})
+        assert done["stdout"] == "hellopy 1\n" and "/pip/hellopy/" in index.paths, done
+
+
 def test_several_indexes_and_a_proxy():
     start()
     proxy = Index(HOST, kinds=("pip",))

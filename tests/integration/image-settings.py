@@ -74,6 +74,15 @@ def test_an_ordinary_user():
     finished = cli("image", "import", image, "mine", "--images", store, under=ORDINARY_USER)
     equal(finished.code, 0, finished)
     equal(call("python", FACTS, "f", image="mine", images=store, under=ORDINARY_USER).value, EXPECTED)
+    words, ids = ("--image", "mine", "--images", store), "import os\ndef f(): return [os.getuid(), os.getgid(), os.stat(os.path.expanduser('~')).st_uid, os.stat('/usr').st_uid]"
+    equal(call("python", ids, "f", image="mine", images=store, under=ORDINARY_USER).value, [1001] * 4)
+    data = os.path.abspath("data")
+    os.mkdir(data)
+    os.chown(data, 12345, 12345)
+    created = cli("prefix", "create", "ids", "python", "-c", ids + "\nfirst = f()", *words, env={"XDG_DATA_HOME": data}, under=ORDINARY_USER)
+    equal(created.code, 0, created)
+    finished = cli("call", "python", "-c", "def g(): return [first, f()]", "g", "--prefix", "ids", *words, env={"XDG_DATA_HOME": data}, under=ORDINARY_USER)
+    equal((finished.code, json.loads(finished.stdout)), (0, [[1001] * 4] * 2), finished)
 
 
 def test_images_of_umoci():

@@ -133,7 +133,7 @@ def warm_image(image: str, *languages: str, image_settings: Mapping[str, Any] | 
     """Start interpreters in an image; the caller's runs in it are then forked from them. Returns when all are ready. Each
     ends after ten minutes without use, and until then the image is in use.
 
-    image_settings  what applies with a digest in place of a name: {"env": …, "workingDirectory": …}
+    image_settings  what applies with a digest in place of a name: {"env": …, "workingDirectory": …, "runsAs": …}
     """
     params = {**_named(image), "languages": list(languages), **({} if image_settings is None else {"imageSettings": dict(image_settings)})}
     return Request("image.warm", params, lambda message: [WarmInterpreter.read(row) for row in read_rows(message, "interpreters")])

@@ -22,6 +22,8 @@ export interface PruneOptions extends AskOptions {
 export interface ImageSettings {
   env?: Record<string, string> | undefined
   workingDirectory?: string | undefined
+  /** As whom code runs: 1 to 0x6fffffff; home is a directory at the top of /home. */
+  runsAs?: { uid: number, gid: number, name: string, home: string } | undefined
 }
 export interface WarmOptions extends AskOptions {
   /** Applies with a digest in place of a name. */

@@ -415,6 +415,7 @@ static int start_sandboxes(struct daemon *d, struct cloche_err *e)
         };
 
         engine_set_network_names(d->engine, names);
+        engine_set_network_env(d->engine, packages_env_of_runs(env));
         if (r == 0)
                 r = sandboxes_new(&opt, &d->sandboxes, e);
         json_decref(network);

@@ -140,6 +140,14 @@ json_t *packages_env(const struct daemon_options *o)
         return NULL;
 }
 
+json_t *packages_env_of_runs(const json_t *env)
+{
+        json_t *copy = json_copy((json_t *)env);
+
+        json_object_del(copy, "GEMRC");
+        return copy;
+}
+
 int packages_gemrc(const struct daemon_options *o, char **ret)
 {
         const char *const *names = o->package_indexes.names;

@@ -535,6 +535,12 @@ static void set_options(cloche_engine *engine, const struct cloche_engine_option
         engine->optional_guards = opt->optional_guards;
 }
 
+void engine_set_network_env(struct cloche_engine *engine, json_t *env)
+{
+        json_decref(engine->network_env);
+        engine->network_env = env;
+}
+
 void engine_set_network_names(struct cloche_engine *engine, json_t *names)
 {
         json_decref(engine->network_names);
@@ -632,6 +638,7 @@ void cloche_engine_free(cloche_engine *engine)
         image_settings_free_all(&engine->image_settings);
         free(engine->libexec_dir);
         json_decref(engine->network_names);
+        json_decref(engine->network_env);
         free(engine);
 }
 

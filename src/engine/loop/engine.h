@@ -42,6 +42,7 @@ struct cloche_engine {
         struct mount_roots mount_roots;
         uint32_t optional_guards;
         json_t *network_names; /* of the operator (box/network-names.h) */
+        json_t *network_env;   /* variables of runs with a network: where packages come from; text by name */
         uv_loop_t loop;
         struct stream_turns streams;
         uv_poll_t keeper_poll;
@@ -76,6 +77,7 @@ struct cloche_engine {
 
 /* Give network policies the operator's names (box/network-names.h). Steals names. */
 void engine_set_network_names(struct cloche_engine *engine, json_t *names);
+void engine_set_network_env(struct cloche_engine *engine, json_t *env);
 /* Fill the pools later, not on the path of the run that took an instance. */
 void engine_schedule_refill(struct cloche_engine *engine);
 /* Call it when an instance was wanted while too many boxes were being made; dispatch runs again
@@ -265,8 +267,8 @@ const char *request_method(const struct cloche_run_options *opt);
 int request_prepare(const struct cloche_prefix_options *opt, const struct values *values, const char *function,
                     const struct runtime *runtime, struct buf *ret, struct cloche_err *e);
 /* Make the strings for control_spawn. */
-int request_strings(const struct cloche_run_options *opt, const struct image *image, const struct runtime *runtime,
-                    struct buf *ret, uint32_t *ret_argc, uint32_t *ret_envc,
+int request_strings(const struct cloche_run_options *opt, const struct image *image, const json_t *network_env,
+                    const struct runtime *runtime, struct buf *ret, uint32_t *ret_argc, uint32_t *ret_envc,
                     struct cloche_err *e);
 /* Return the name of the code in stacks: its own, or main.<extension> written to ret. */
 const char *request_filename(const struct cloche_run_options *opt, const struct runtime *runtime, char *ret,

@@ -381,9 +381,9 @@ static int add_user(struct buf *ret, const struct cloche_run_options *opt, const
         return r < 0 || is_callers(opt, name, strlen("USER")) ? r : add_string(ret, name, count);
 }
 
-/* The caller's values come before the image's, then those of the language, then ours. */
+/* The caller's values come before the operator's for networks, then the image's, those of the language, and ours. */
 static int add_environment(struct buf *ret, const struct cloche_run_options *opt, const struct image *image,
-                           const struct runtime *runtime, uint32_t *count)
+                           const json_t *network_env, const struct runtime *runtime, uint32_t *count)
 {
         const json_t *stated = image->settings ? image->settings->env : NULL;
         int r = add_user(ret, opt, image, count);
@@ -398,7 +398,9 @@ static int add_environment(struct buf *ret, const struct cloche_run_options *opt
         if (r == 0)
                 r = add_variables(ret, runtime->env, stated, opt, count);
         if (r == 0)
-                r = add_variables(ret, stated, NULL, opt, count);
+                r = add_variables(ret, stated, network_env, opt, count);
+        if (r == 0)
+                r = add_variables(ret, network_env, NULL, opt, count);
         for (size_t i = 0; r == 0 && i < opt->env_count; i++)
                 r = add_string(ret, opt->env[i], count);
         return r;
@@ -411,8 +413,8 @@ static const char *directory_of(const struct cloche_run_options *opt, const stru
         return opt->workdir ? opt->workdir : stated ? stated : FILES_ROOT;
 }
 
-int request_strings(const struct cloche_run_options *opt, const struct image *image, const struct runtime *runtime,
-                    struct buf *ret, uint32_t *ret_argc, uint32_t *ret_envc,
+int request_strings(const struct cloche_run_options *opt, const struct image *image, const json_t *network_env,
+                    const struct runtime *runtime, struct buf *ret, uint32_t *ret_argc, uint32_t *ret_envc,
                     struct cloche_err *e)
 {
         char script[INIT_PATH_MAX];
@@ -428,7 +430,7 @@ int request_strings(const struct cloche_run_options *opt, const struct image *im
         for (size_t i = 0; r == 0 && opt->kind == CLOCHE_SCRIPT && i < opt->argc; i++)
                 r = add_string(ret, opt->argv[i], ret_argc);
         if (r == 0)
-                r = add_environment(ret, opt, image, runtime, ret_envc);
+                r = add_environment(ret, opt, image, network_env, runtime, ret_envc);
         if (r < 0)
                 return err_set(e, CLOCHE_E_TOO_LARGE,
                                "arguments and environment have more than %u bytes: pass what is large as a file",

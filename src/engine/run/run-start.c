@@ -302,7 +302,8 @@ int run_start_cold(struct cloche_run *run, const struct cloche_run_options *opt,
         if (r == 0 && run->kind == CLOCHE_SCRIPT)
                 r = keep_script(run, opt, e);
         if (r == 0)
-                r = request_strings(opt, &run->image, run->runtime, &run->strings, &run->argc, &run->envc, e);
+                r = request_strings(opt, &run->image, opt->network ? run->engine->network_env : NULL, run->runtime,
+                                    &run->strings, &run->argc, &run->envc, e);
         return r < 0 ? r : wait_for_turn(run, e);
 }
 

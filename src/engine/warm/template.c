@@ -676,7 +676,7 @@ static int spawn_agent(struct template *t, struct cloche_err *e)
         int agent_fd = -EBADF, r;
 
         runtime.agent = runtime.template;
-        r = request_strings(&agent, &t->image, &runtime, &strings, &request.argc, &request.envc, e);
+        r = request_strings(&agent, &t->image, NULL, &runtime, &strings, &request.argc, &request.envc, e);
         if (r == 0)
                 r = stdio_open_null(&stdio, e);
         if (r == 0 && (t->stderr_fd = memfd_create("stderr", MFD_CLOEXEC)) < 0)
