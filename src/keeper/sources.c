@@ -182,11 +182,15 @@ int sources_map_user(const struct keeper_state *keeper, int tree_fd, pid_t pid, 
 
         if (r == 0)
                 r = mount_clone_alone(tree_fd, "", IMAGE_ATTRIBUTES, &fd, e);
-        if (r == 0 && (r = mount_map_users(fd, user_fd)) < 0)
-                r = r == -EINVAL ? 0 : err_os(e, CLOCHE_E_MOUNT, -r, "map the user of an image");
-        if (r == 0)
-                *ret_fd = TAKE_FD(fd);
-        return r;
+        if (r < 0)
+                return r;
+        r = mount_map_users(fd, user_fd);
+        if (r == -EINVAL)
+                r = mount_map_users(fd, -EBADF);
+        if (r < 0)
+                return err_os(e, CLOCHE_E_MOUNT, -r, "map the user of an image");
+        *ret_fd = TAKE_FD(fd);
+        return 0;
 }
 
 int sources_open_store(const struct keeper_state *keeper, int *ret_fd, struct cloche_err *e)

@@ -1,5 +1,6 @@
 """The `User` of an image: code runs as it, in runs, prefixes, sandboxes, contexts and their forks, and it is one user all the same."""
 import os
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -135,6 +136,30 @@ def test_files_of_the_image():
         nobodys = "all 65534 65534 True False\ngroup 65534 65534 False False\nown 65534 65534 False False\nroots 65534 65534 False False\n"
         equal(shell(frames, f"python3 -c \"{look}\"", "plain"), nobodys)
         equal(frames.call("script", image=one, imageSettings=APP, language="python", code=look)["stdout"], nobodys)
+
+
+def test_a_file_system_that_maps_no_owners():
+    """Its files are nobody's in a sandbox, too, and no mount of a box appears on the host."""
+    need_root()
+    os.mkdir("memory")
+    subprocess.run(["mount", "-t", "ramfs", "none", "memory"], check=True)
+    os.chdir("memory")
+    try:
+        store, (one,) = make_store(1)
+        path = f"{store}/trees/{one}/own"
+        with open(path, "w") as file:
+            file.write("x")
+        os.chown(path, 1001, 50)
+        with open("/proc/self/mountinfo") as mounts:
+            before = mounts.read()
+        with Daemon("--images", store) as daemon, daemon.frames() as frames:
+            frames.call("sandbox.create", sandbox="s", image=one, imageSettings=APP)
+            equal(shell(frames, "echo $UID $(</own); [ -O /own ] || echo nobodys"), "1001 x\nnobodys\n")
+            with open("/proc/self/mountinfo") as mounts:
+                equal(mounts.read(), before)
+    finally:
+        os.chdir("..")
+        subprocess.run(["umount", "memory"], check=True)
 
 
 def test_volumes_belong_to_the_user_of_each_box():

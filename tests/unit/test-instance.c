@@ -81,6 +81,7 @@ static struct box make_sandbox(void)
         spec->optional_guards = ~0u;
         spec->parent = spec->shared_with = KEEPER_NO_BOX;
         spec->is_sandbox = 1;
+        spec->user = jail_user_default();
         must(keeper_box_make_async(engine->keeper, spec, keeper_on_waited, &w, &e), "ask for a sandbox");
         must(keeper_wait(engine->keeper, &w, &e), "make a sandbox");
         must(keeper_box_take(w.box, w.fds, w.fd_count, &made, &e), "take a sandbox");

@@ -81,9 +81,9 @@ int mount_map_users(int tree_fd, int user_fd)
 {
         /* Where the host's mounts are shared, as systemd makes them, a copy is of their peer group: without the
          * second, mounts of a box would appear on the host. */
-        struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP,
+        struct mount_attr attr = {.attr_set = user_fd < 0 ? 0 : MOUNT_ATTR_IDMAP,
                                   .propagation = MS_PRIVATE_FLAG,
-                                  .userns_fd = (uint64_t)user_fd};
+                                  .userns_fd = user_fd < 0 ? 0 : (uint64_t)user_fd};
 
         return syscall(SYS_mount_setattr, tree_fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0 ? -errno : 0;
 }

@@ -24,7 +24,7 @@ int mount_attach(int tree_fd, const char *target, struct cloche_err *e);
 int mount_make(const char *type, const char *const *options, uint64_t attributes);
 
 /* Show the owners of this copy's files as the user namespace maps them; nothing has used the copy yet (Linux 5.12).
- * It is no peer of the mount it was taken from any more.
+ * It is no peer of the mount it was taken from any more. user_fd: -EBADF keeps the owners.
  * Returns 0 or -errno: EINVAL if the file system's owners cannot be mapped. */
 int mount_map_users(int tree_fd, int user_fd);
 
