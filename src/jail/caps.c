@@ -18,6 +18,14 @@
         (SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED | \
          SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED)
 
+/* Root inside has the rights of its bounding set, which a change to another user ends and nothing raises. */
+#define ROOT_SECURE_BITS (SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED)
+
+/* Over files, processes and ports of its box. CAP_SETFCAP, CAP_MKNOD, CAP_SYS_PTRACE, CAP_SYS_CHROOT and all rights
+ * over mounts, networks and limits are left out. */
+static const int root_caps[] = {CAP_CHOWN,  CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_FSETID,
+                                CAP_SETUID, CAP_SETGID,       CAP_KILL,   CAP_NET_BIND_SERVICE};
+
 static uint64_t bit(int cap)
 {
         return UINT64_C(1) << cap;
@@ -69,8 +77,11 @@ static int check_dropped(uint64_t keep, struct cloche_err *e)
         return 0;
 }
 
-static int drop(uint64_t keep, int over_exec, struct cloche_err *e)
+/* secure_bits: 0 sets none, for one whose capabilities survive exec(2). */
+static int drop(uint64_t keep, unsigned long secure_bits, struct cloche_err *e)
 {
+        int over_exec = secure_bits == 0;
+
         int r;
 
         r = drop_bounding(keep, e);
@@ -80,7 +91,7 @@ static int drop(uint64_t keep, int over_exec, struct cloche_err *e)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "clear ambient capabilities");
         /* Setting the secure bits needs CAP_SETPCAP, so they come before the sets are lowered.
          * Raising the ambient set needs the lowered sets, and no lock. */
-        if (!over_exec && prctl(PR_SET_SECUREBITS, LOCKED_SECURE_BITS, 0, 0, 0) < 0)
+        if (!over_exec && prctl(PR_SET_SECUREBITS, secure_bits, 0, 0, 0) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "lock the secure bits");
         r = set_sets(keep, over_exec ? keep : 0, e);
         for (int cap = 0; r == 0 && over_exec && cap < 64; cap++)
@@ -95,22 +106,31 @@ static int drop(uint64_t keep, int over_exec, struct cloche_err *e)
 
 int caps_drop_all(struct cloche_err *e)
 {
-        return drop(0, 0, e);
+        return drop(0, LOCKED_SECURE_BITS, e);
 }
 
 int caps_keep_admin(int over_exec, struct cloche_err *e)
 {
-        return drop(bit(CAP_SYS_ADMIN), over_exec, e);
+        return drop(bit(CAP_SYS_ADMIN), over_exec ? 0 : LOCKED_SECURE_BITS, e);
+}
+
+int caps_keep_root(struct cloche_err *e)
+{
+        uint64_t keep = 0;
+
+        for (size_t i = 0; i < sizeof(root_caps) / sizeof(root_caps[0]); i++)
+                keep |= bit(root_caps[i]);
+        return drop(keep, ROOT_SECURE_BITS, e);
 }
 
 int caps_keep_files(struct cloche_err *e)
 {
-        return drop(bit(CAP_CHOWN) | bit(CAP_FOWNER) | bit(CAP_DAC_OVERRIDE), 0, e);
+        return drop(bit(CAP_CHOWN) | bit(CAP_FOWNER) | bit(CAP_DAC_OVERRIDE), LOCKED_SECURE_BITS, e);
 }
 
 int caps_keep_reading(struct cloche_err *e)
 {
-        return drop(bit(CAP_DAC_READ_SEARCH), 0, e);
+        return drop(bit(CAP_DAC_READ_SEARCH), LOCKED_SECURE_BITS, e);
 }
 
 int caps_give_up(void)

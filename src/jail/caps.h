@@ -14,6 +14,10 @@ int caps_drop_all(struct cloche_err *e);
  * beneath it. over_exec: it survives exec(2) (ambient), for the init of a template's box. */
 int caps_keep_admin(int over_exec, struct cloche_err *e);
 
+/* The same, but keep the eight rights of root in a box that has one, for all programs that it starts as root. They go
+ * with a change to another user, and no program gets them back. */
+int caps_keep_root(struct cloche_err *e);
+
 /* The same, but keep the three rights by which root unpacks an image with its owners: CAP_CHOWN,
  * CAP_FOWNER, CAP_DAC_OVERRIDE. */
 int caps_keep_files(struct cloche_err *e);

@@ -190,14 +190,14 @@ static int arrange_groups(const struct jail_plan *plan, const int *lifted, struc
 }
 
 /* 0, 1, 2 are /dev/null, 3 is the control socket. Exec closes 4, the program, and 5, the report
- * socket. A sharing box has its groups from 6 on. */
+ * socket. A sharing box has its groups from 6 on, one with a root of its own the lease of its ids. */
 static int arrange_descriptors(const struct jail_plan *plan, int *error_fd, struct cloche_err *e)
 {
-        int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-        const int ours[] = {null_fd, plan->control_fd, plan->init_fd, *error_fd};
-        int lifted[4], groups[CGROUP_CONTROLLERS],
-                last = plan->is_sharing ? JAIL_GROUPS_FD + (int)plan->tasks_count : JAIL_GROUPS_FD;
-        int r = lift(ours, 4, lifted, e);
+        int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC), has_lease = plan->lease_fd >= 0;
+        const int ours[] = {null_fd, plan->control_fd, plan->init_fd, *error_fd, plan->lease_fd};
+        int lifted[5], groups[CGROUP_CONTROLLERS],
+                last = plan->is_sharing ? JAIL_GROUPS_FD + (int)plan->tasks_count : JAIL_GROUPS_FD + has_lease;
+        int r = lift(ours, 4 + (size_t)has_lease, lifted, e);
 
         if (r == 0 && plan->is_sharing)
                 r = lift(plan->tasks_fds, plan->tasks_count, groups, e);
@@ -208,6 +208,8 @@ static int arrange_descriptors(const struct jail_plan *plan, int *error_fd, stru
                         return err_os(e, CLOCHE_E_RESOURCE, errno, "put /dev/null at %d", fd);
         if (dup2(lifted[1], 3) < 0 || dup3(lifted[2], 4, O_CLOEXEC) < 0 || dup3(lifted[3], 5, O_CLOEXEC) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "arrange descriptors");
+        if (has_lease && dup2(lifted[4], JAIL_LEASE_FD) < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "hold the lease of ids");
         r = arrange_groups(plan, groups, e);
         if (r == 0 && close_range((unsigned)last, ~0u, 0) < 0)
                 r = err_os(e, CLOCHE_E_PRIVILEGE, errno, "close the keeper's descriptors");
@@ -252,11 +254,14 @@ static int close_door(const struct jail_plan *plan, int *error_fd, struct cloche
         if (r == 0 && plan->nested && plan->is_sharing)
                 r = enter_sandbox_groups(plan, error_fd, e);
         if (r == 0) /* the steps above need them; sets no_new_privs, which the filter needs */
-                r = hands_rights_on(plan) ? caps_keep_admin(1, e) : caps_drop_all(e);
+                r = hands_rights_on(plan) ? caps_keep_admin(1, e)
+                    : plan->has_root      ? caps_keep_root(e)
+                                          : caps_drop_all(e);
         if (r == 0) /* last: it forbids the rest */
                 r = hands_rights_on(plan)
                             ? jail_seccomp_load_template(plan->user.uid, plan->user.gid, plan->core_scheduling, e)
-                            : jail_seccomp_load(e);
+                    : plan->has_root ? jail_seccomp_load_root(e)
+                                     : jail_seccomp_load(e);
         return r;
 }
 

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define JAIL_UID 1000 /* of a box that names no user, and its group */
+#define JAIL_UID 1000 /* of a box that names no user, and its group; a second one in a box with a root of its own */
 #define JAIL_NAME "cloche"
 #define JAIL_HOMES "/home/"
 #define JAIL_HOME JAIL_HOMES JAIL_NAME
@@ -21,6 +21,12 @@ struct jail_user {
 static inline struct jail_user jail_user_default(void)
 {
         return (struct jail_user){JAIL_UID, JAIL_UID, JAIL_NAME, JAIL_HOME};
+}
+
+/* In a box with a root of its own, whose other users it makes itself. */
+static inline struct jail_user jail_user_root(void)
+{
+        return (struct jail_user){0, 0, "root", JAIL_HOME};
 }
 
 /* True for a name that is one field of /etc/passwd and one part of a path. */

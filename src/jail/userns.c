@@ -107,14 +107,13 @@ int userns_map(int proc_fd, pid_t pid, const struct userns_ids *ids, struct cloc
         return r;
 }
 
-int userns_map_one(int proc_fd, pid_t pid, uint32_t inside, uid_t uid, gid_t gid, struct cloche_err *e)
+int userns_map_range(int proc_fd, pid_t pid, const struct userns_range *range, struct cloche_err *e)
 {
-        char text[32];
+        char text[40];
         int r;
 
-        snprintf(text, sizeof(text), "%u %u 1\n", inside, gid);
+        snprintf(text, sizeof(text), "%u %u %u\n", range->inside, range->first, range->count);
         r = write_proc(proc_fd, pid, "gid_map", text, e);
-        snprintf(text, sizeof(text), "%u %u 1\n", inside, uid);
         return r < 0 ? r : write_proc(proc_fd, pid, "uid_map", text, e);
 }
 

@@ -1,5 +1,5 @@
 /* User namespace: one user and one group inside, mapped to one of each outside. A template's holds, beside its own, the
- * ids of the boxes beneath it. user_namespaces(7). */
+ * ids of the boxes beneath it; that of a box with a root of its own, a whole range. user_namespaces(7). */
 #ifndef CLOCHE_JAIL_USERNS_H
 #define CLOCHE_JAIL_USERNS_H
 
@@ -26,8 +26,14 @@ int userns_refused(int os_errno, struct cloche_err *e);
  * number; borrowed. */
 int userns_map(int proc_fd, pid_t pid, const struct userns_ids *ids, struct cloche_err *e);
 
-/* Map this number of the namespace of process pid, a user and a group, to those of the host. */
-int userns_map_one(int proc_fd, pid_t pid, uint32_t inside, uid_t uid, gid_t gid, struct cloche_err *e);
+struct userns_range {
+        uint32_t inside; /* the first number in the namespace */
+        uint32_t first;  /* that of the host */
+        uint32_t count;
+};
+
+/* Map a range of users, and of groups with the same numbers. */
+int userns_map_range(int proc_fd, pid_t pid, const struct userns_range *range, struct cloche_err *e);
 
 /* Become the box's user in all three ids, without supplementary groups if the kernel permits dropping
  * them. The capabilities in the namespace stay: the old ids were never its root. */

@@ -60,6 +60,12 @@ static int maps_image(const struct keeper_state *keeper, const struct box *row, 
                (row->user.uid != JAIL_UID || row->user.gid != JAIL_UID || strcmp(row->user.name, JAIL_NAME) != 0);
 }
 
+/* A sharing box has the sandbox's users. */
+static int box_has_root(const struct keeper_state *keeper, const struct keeper_box_spec *spec)
+{
+        return spec->has_root || (spec->shared_with != KEEPER_NO_BOX && keeper->boxes[spec->shared_with].ids.fd >= 0);
+}
+
 static struct jail_plan plan_of(const struct keeper_state *keeper, const struct box *row,
                                 const struct keeper_box_spec *spec)
 {
@@ -76,6 +82,9 @@ static struct jail_plan plan_of(const struct keeper_state *keeper, const struct 
                 .is_sandbox = (int)spec->is_sandbox,
                 .has_writable_root = (int)spec->has_writable_root,
                 .takes_image = (int)spec->has_writable_root || maps_image(keeper, row, spec),
+                .has_root = box_has_root(keeper, spec),
+                .lease_fd = -EBADF,
+                .sudo_fd = spec->has_root ? keeper->sudo_fd : -EBADF,
                 .image_fd = -EBADF,
                 .core_scheduling = keeper->guards[CLOCHE_GUARD_CORE_SCHEDULING].state == CLOCHE_GUARD_ENFORCED,
                 .is_sharing = spec->shared_with != KEEPER_NO_BOX,
@@ -88,6 +97,8 @@ static struct jail_plan plan_of(const struct keeper_state *keeper, const struct 
                 .file_mounts = spec->file_mounts,
         };
 
+        if (plan.has_root)
+                plan.user = jail_user_root();
         box_rlimits(keeper, (int)spec->is_sandbox, spec->shared_with, &spec->limits, plan.rlimits);
         for (size_t i = 0; i < plan.mount_count; i++)
                 plan.mounts[i] = spec->mounts[i];
@@ -176,8 +187,10 @@ static pid_t clone_as_owner(const struct keeper_state *keeper, uint32_t box, int
 }
 
 /* Map the user of a child directly beneath us; box-nested.c maps the others. */
-static int map_child(const struct keeper_state *keeper, const struct jail_plan *plan, pid_t pid, struct cloche_err *e)
+static int map_child(const struct keeper_state *keeper, const struct jail_plan *plan, const struct box *row,
+                     struct cloche_err *e)
 {
+        pid_t pid = row->init_pid;
         struct userns_ids ids = {
                 .inside_uid = plan->user.uid,
                 .inside_gid = plan->user.gid,
@@ -191,7 +204,9 @@ static int map_child(const struct keeper_state *keeper, const struct jail_plan *
                 ids.beneath.count = BOX_UID_COUNT;
         }
 
-        return userns_map(keeper->proc_fd, pid, &ids, e);
+        return plan->has_root ? userns_map_range(keeper->proc_fd, pid,
+                                                 &(struct userns_range){0, row->ids.first, IDS_IN_RANGE}, e)
+                              : userns_map(keeper->proc_fd, pid, &ids, e);
 }
 
 /* Open the box's groups. PID 1 of a box beneath a template, or of a sharing box, is cloned by a
@@ -271,7 +286,7 @@ static int clone_init(struct keeper_state *keeper, struct box *row, const struct
         }
         m->is_cloned = 1;
         m->p.fd = TAKE_FD(m->report_fd);
-        r = map_child(keeper, plan, row->init_pid, e);
+        r = map_child(keeper, plan, row, e);
         if (r == 0 && m->volumes)
                 r = volumes_map(keeper, row, plan->mount_fds, m->volumes, e);
         return r < 0 ? r : helper_set_score(keeper->proc_fd, row->init_pid, e);
@@ -285,7 +300,7 @@ static int let_go(struct making *m, struct cloche_err *e)
         return r < 0 ? err_set(e, CLOCHE_E_NAMESPACE, "the new box died at once") : 0;
 }
 
-/* Owners of the image's files are mapped to the box's user, whose number is known by now. */
+/* The owners of the image's files are mapped to the box's users, whose numbers are known by now. */
 static int send_image(struct keeper_state *keeper, const struct box *row, const struct making *m, struct cloche_err *e)
 {
         const struct cloche_err fine = {0};
@@ -295,8 +310,14 @@ static int send_image(struct keeper_state *keeper, const struct box *row, const 
         if (!keeper->is_root)
                 return err_set(e, CLOCHE_E_PRIVILEGE,
                                "a writable root needs root's daemon, which maps owners of files");
-        r = row->has_writable_root ? sources_map_tree(keeper, row->tree_fd, box_user(keeper, row), &image_fd, e)
-                                   : sources_map_user(keeper, row->tree_fd, row->init_pid, &image_fd, e);
+        if (row->ids.fd >= 0)
+                r = sources_map_tree(keeper, row->tree_fd, &(struct userns_range){0, row->ids.first, IDS_IN_RANGE},
+                                     &image_fd, e);
+        else if (row->has_writable_root)
+                r = sources_map_tree(keeper, row->tree_fd, &(struct userns_range){0, box_user(keeper, row), 1},
+                                     &image_fd, e);
+        else
+                r = sources_map_user(keeper, row->tree_fd, row->init_pid, &image_fd, e);
         if (r == 0 && (r = fd_send(m->p.fd, &fine, sizeof(fine), &image_fd, 1)) < 0)
                 r = err_os(e, CLOCHE_E_KEEPER, -r, "send the image to the box");
         return r;
@@ -413,6 +434,7 @@ static int start_in_groups(struct keeper_state *keeper, struct box *row, const s
                 if (r < 0)
                         return r;
         }
+        plan.lease_fd = row->ids.fd;
         r = open_groups(keeper, plan.is_sharing ? spec->shared_with : m->p.box, tasks_fds, &plan, e);
         if (r < 0)
                 return r;
@@ -601,9 +623,30 @@ static int no_fuse(int code, struct cloche_err *e)
                        strerror(code), way_out);
 }
 
+/* Resource limits count for each user, and such a box has 65,536 of them: only groups hold it. */
+static int check_root(const struct keeper_state *keeper, struct cloche_err *e)
+{
+        static const struct {
+                enum cgroup_controller controller;
+                const char *name;
+        } needed[] = {{CGROUP_MEMORY, "memory"}, {CGROUP_PIDS, "pids"}};
+
+        if (!keeper->is_root)
+                return err_set(e, CLOCHE_E_PRIVILEGE, "root in a sandbox needs root's daemon, which has ids to lend");
+        for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
+                if (!keeper->cgroups.places[needed[i].controller].version)
+                        return err_set(e, CLOCHE_E_GUARD_MISSING, "root in a sandbox needs the %s control group: %s",
+                                       needed[i].name, keeper->cgroups.places[needed[i].controller].reason);
+        return keeper->sudo_fd < 0 ? err_os(e, CLOCHE_E_KEEPER, -keeper->sudo_fd, "open cloche-sudo beside box-init")
+                                   : 0;
+}
+
 static int check(struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e)
 {
         int r = check_guards(keeper, spec->optional_guards, e);
+
+        if (r == 0 && spec->has_root)
+                r = check_root(keeper, e);
 
         if (r == 0)
                 r = sources_check(keeper, spec, e);
@@ -632,6 +675,7 @@ static struct box new_row(const struct keeper_state *keeper, const struct keeper
                 .network_fd = -EBADF,
                 .next_network_fd = -EBADF,
                 .tree_fd = -EBADF,
+                .ids = {.fd = -EBADF},
                 .parent = spec->parent,
                 .is_sandbox = (int)spec->is_sandbox,
                 .has_writable_root = (int)spec->has_writable_root,
@@ -716,7 +760,9 @@ int box_make(struct keeper_state *keeper, const struct keeper_box_spec *spec, ui
         keeper->boxes[box] = new_row(keeper, spec, box);
         keeper->boxes[box].tree_fd = TAKE_FD(tree_fd);
         box_set_state(keeper, &keeper->boxes[box], BOX_STARTING);
-        r = start_in_groups(keeper, &keeper->boxes[box], spec, m, e);
+        r = spec->has_root ? ids_lease(&keeper->boxes[box].ids, e) : 0;
+        if (r == 0)
+                r = start_in_groups(keeper, &keeper->boxes[box], spec, m, e);
         if (r == 0) {
                 pending_begin(keeper, &m->p);
                 return 0;

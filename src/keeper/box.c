@@ -304,6 +304,7 @@ int box_leave(struct keeper_state *keeper, uint32_t box)
         if (row->shared_with == KEEPER_NO_BOX && cgroup_try_remove(&keeper->cgroups, box) < 0)
                 return 0;
         row->init_pid = 0;
+        ids_release(&row->ids); /* no process is in the groups, and the mounts went with the last one */
         box_set_state(keeper, row, BOX_FREE);
         return 1;
 }

@@ -4,7 +4,9 @@
 
 #include "caller.h"
 #include "jail/cgroup/cgroup.h"
+#include "jail/ids.h"
 #include "jail/root/plan.h"
+#include "jail/userns.h"
 #include "passthrough.h"
 #include "pending.h"
 #include "proto/keeper.h"
@@ -32,6 +34,7 @@ struct box {
         uint32_t parent; /* KEEPER_NO_BOX */
         int is_sandbox, is_frozen;
         int has_writable_root;
+        struct ids_lease ids; /* of one with a root of its own; without: fd is -EBADF */
         uint32_t shared_with; /* the sandbox's box whose control groups this one uses, or KEEPER_NO_BOX; with a parent
                                  also its user and files */
         int has_lost_sandbox; /* the sandbox was dropped; this box is dead too, and keeps its number until its own drop
@@ -67,6 +70,7 @@ struct keeper_state {
         struct cgroup_host cgroups;
         int init_program_fd;
         int guest_fd;   /* libcloche-guest, or -EBADF: no templates can be made */
+        int sudo_fd;    /* cloche-sudo, or -errno */
         int proc_fd;    /* the host's /proc */
         int own_pid_fd; /* our pid namespace */
         int is_root;    /* can give each box its own host user */
@@ -149,11 +153,13 @@ int box_leave(struct keeper_state *keeper, uint32_t box);
 /* sources.c */
 /* Check that the box may be made of the image and the runtime that it names. */
 int sources_check(const struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e);
-/* Make a copy of the mount of a box's tree in which the files of the image's root belong to this user. In a helper,
- * for a user namespace that says so has to be made. *ret_fd: owned by the caller. */
-int sources_map_tree(const struct keeper_state *keeper, int tree_fd, uid_t uid, int *ret_fd, struct cloche_err *e);
-/* Make a user namespace that maps this number, a user and a group, to a host's user. */
-int sources_make_map(const struct keeper_state *keeper, uint32_t inside, uid_t uid, int *ret_fd, struct cloche_err *e);
+/* Make a copy of the mount of a box's tree in which the image's owners are those of this range. In a helper, for a
+ * user namespace that says so has to be made. *ret_fd: owned by the caller. */
+int sources_map_tree(const struct keeper_state *keeper, int tree_fd, const struct userns_range *range, int *ret_fd,
+                     struct cloche_err *e);
+/* Make a user namespace with this range. */
+int sources_make_map(const struct keeper_state *keeper, const struct userns_range *range, int *ret_fd,
+                     struct cloche_err *e);
 /* Make a copy of an image in which its owners are as in the user namespace of a process. File systems that cannot do
  * it (Linux 5.19, ext4, xfs, btrfs, tmpfs from 6.3 on) show the owners of the host: nobody. */
 int sources_map_user(const struct keeper_state *keeper, int tree_fd, pid_t pid, int *ret_fd, struct cloche_err *e);

@@ -387,6 +387,7 @@ static int set_up(struct keeper_state *keeper, const char *init_path, struct clo
         if (keeper->init_program_fd < 0)
                 return -(int)e->code;
         keeper->guest_fd = serve_open_beside(init_path, "libcloche-guest.so", O_RDONLY);
+        keeper->sudo_fd = serve_open_beside(init_path, "cloche-sudo", O_RDONLY);
         keeper->proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
         keeper->own_pid_fd = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
         if (keeper->proc_fd < 0 || keeper->own_pid_fd < 0)
@@ -418,8 +419,9 @@ static void drop_all(struct keeper_state *keeper)
                 if (keeper->boxes[box].state == BOX_DYING)
                         box_reap(keeper, box);
         for (uint32_t box = 0; box < KEEPER_BOXES_MAX; box++)
-                if (keeper->boxes[box].state == BOX_LEAVING && keeper->boxes[box].shared_with == KEEPER_NO_BOX)
-                        (void)cgroup_remove(&keeper->cgroups, box, NULL);
+                if (keeper->boxes[box].state == BOX_LEAVING && keeper->boxes[box].shared_with == KEEPER_NO_BOX &&
+                    cgroup_remove(&keeper->cgroups, box, NULL) == 0)
+                        ids_release(&keeper->boxes[box].ids);
         box_remove_groups_ahead(keeper);
         cgroup_host_close(&keeper->cgroups);
 }

@@ -263,6 +263,10 @@ static int check_spec(const struct keeper_box_spec *spec, struct cloche_err *e)
         if (spec->has_writable_root && (!spec->is_sandbox || !keeper_is_tree(spec->image) || spec->mount_count > 0))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
                                "a writable root is that of a sandbox of an image of the store, without mounts");
+        if (spec->has_root > 1)
+                return err_set(e, CLOCHE_E_PROTOCOL, "has_root is %u", spec->has_root);
+        if (spec->has_root && !spec->has_writable_root)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "root is that of a sandbox with a writable root");
         r = check_image(spec->image, e);
         if (r == 0)
                 r = check_path(spec->runtime_dir, "runtime_dir", e);

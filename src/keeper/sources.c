@@ -110,8 +110,7 @@ int sources_open_tree(const struct keeper_state *keeper, const struct keeper_box
 struct mapping {
         const struct keeper_state *keeper;
         int tree_fd; /* a copy of it is made; -EBADF: the namespace is */
-        uint32_t inside;
-        uid_t uid;
+        const struct userns_range *range;
 };
 
 /* Make a user namespace; the process in it only waits to be killed. */
@@ -129,7 +128,7 @@ static pid_t hold_namespace(void)
 static int map_owners(const struct mapping *m, pid_t holder, int *ret_fd, struct cloche_err *e)
 {
         _cleanup_fd_ int user_fd = -EBADF, fd = -EBADF;
-        int r = userns_map_one(m->keeper->proc_fd, holder, m->inside, m->uid, (gid_t)m->uid, e);
+        int r = userns_map_range(m->keeper->proc_fd, holder, m->range, e);
 
         if (r == 0)
                 r = box_open_namespace(m->keeper, holder, "user", &user_fd, e);
@@ -161,16 +160,18 @@ static int map_tree(const void *data, int *ret_fds, struct cloche_err *e)
         return r;
 }
 
-int sources_map_tree(const struct keeper_state *keeper, int tree_fd, uid_t uid, int *ret_fd, struct cloche_err *e)
+int sources_map_tree(const struct keeper_state *keeper, int tree_fd, const struct userns_range *range, int *ret_fd,
+                     struct cloche_err *e)
 {
-        const struct mapping mapping = {keeper, tree_fd, 0, uid};
+        const struct mapping mapping = {keeper, tree_fd, range};
 
         return helper_fetch(map_tree, &mapping, 1, MAP_TIMEOUT_S, ret_fd, e);
 }
 
-int sources_make_map(const struct keeper_state *keeper, uint32_t inside, uid_t uid, int *ret_fd, struct cloche_err *e)
+int sources_make_map(const struct keeper_state *keeper, const struct userns_range *range, int *ret_fd,
+                     struct cloche_err *e)
 {
-        const struct mapping mapping = {keeper, -EBADF, inside, uid};
+        const struct mapping mapping = {keeper, -EBADF, range};
 
         return helper_fetch(map_tree, &mapping, 1, MAP_TIMEOUT_S, ret_fd, e);
 }

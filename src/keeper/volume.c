@@ -533,7 +533,8 @@ int volumes_map(const struct keeper_state *keeper, const struct box *row, const 
         _cleanup_fd_ int user_fd = -EBADF;
         int is_same = row->user.uid == JAIL_UID && row->user.gid == JAIL_UID,
             r = is_same ? box_open_namespace(keeper, row->init_pid, "user", &user_fd, e)
-                        : sources_make_map(keeper, JAIL_UID, box_user(keeper, row), &user_fd, e);
+                        : sources_make_map(keeper, &(struct userns_range){JAIL_UID, box_user(keeper, row), 1}, &user_fd,
+                                           e);
 
         for (int i = 0; r == 0 && volumes >> i; i++)
                 if (volumes >> i & 1 && (r = mount_map_users(mount_fds[i], user_fd)) < 0)

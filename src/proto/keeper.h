@@ -65,6 +65,8 @@ struct keeper_box_spec {
                                      * places, user and groups, and its PID 1 must have
                                      * answered a request before a fork into it */
         uint32_t has_writable_root; /* a sandbox's: the directories of its tree can be changed, in its quota */
+        uint32_t has_root;          /* such a sandbox's: its programs are root of 65,536 ids; those of boxes that share
+                                       with it too */
         struct jail_user user;  /* as the box shows it; all 0 in a box with a parent, or that shares: it has theirs */
         uint32_t mount_count;   /* 0 for a template */
         uint32_t file_mounts;   /* a bit for each mount that is one file, by its number */

@@ -192,7 +192,8 @@ static json_t *do_make(const json_t *ask, struct cloche_err *e)
         if (spec.parent == KEEPER_NO_BOX && spec.shared_with == KEEPER_NO_BOX)
                 spec.user = user_of(json_object_get(ask, "user"));
         spec.is_sandbox = json_is_true(json_object_get(ask, "sandbox"));
-        spec.has_writable_root = json_is_true(json_object_get(ask, "writable_root"));
+        spec.has_root = json_is_true(json_object_get(ask, "root"));
+        spec.has_writable_root = spec.has_root || json_is_true(json_object_get(ask, "writable_root"));
         snprintf(spec.runtime_dir, sizeof(spec.runtime_dir), "%s", text_of(ask, "runtime"));
         snprintf(spec.image, sizeof(spec.image), "%s", text_of(ask, "image"));
         if (text_of(ask, "mount")[0]) {

@@ -196,6 +196,7 @@ int main(int argc, char **argv)
         programs_set_up(argc > 1 ? strtoull(argv[1], NULL, 10) : 0,
                         argc > 2 ? strtoull(argv[2], NULL, 10) : RLIM_INFINITY);
         fcntl(ENGINE_FD, F_SETFD, FD_CLOEXEC);
+        fcntl(JAIL_LEASE_FD, F_SETFD, FD_CLOEXEC); /* held until we end, if there is one */
         signal(SIGPIPE, SIG_IGN);
         signal(SIGXFSZ, SIG_IGN); /* a file over the limit is an error of the request that writes it */
         umask(022);

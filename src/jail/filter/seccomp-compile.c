@@ -86,17 +86,31 @@ static int add(scmp_filter_ctx context, uint32_t action, const char *name, struc
         return r < 0 ? err_os(e, CLOCHE_E_SECCOMP, -r, "add a rule for %s", name) : 0;
 }
 
-static int is_template_call(const char *name)
+enum kind { BOX, ROOT, TEMPLATE, KINDS };
+
+static const char *const kind_names[KINDS] = {[BOX] = "box", [ROOT] = "root", [TEMPLATE] = "template"};
+
+/* Calls that a box of this kind may make beyond those of each box. chroot(2) is none of root's: it needs a capability
+ * that root has not. */
+static const struct {
+        enum kind kind;
+        const char *name;
+} more_calls[] = {{ROOT, "setgroups"}, {TEMPLATE, "setns"}, {TEMPLATE, "seccomp"}};
+
+static int is_more(enum kind kind, const char *name)
 {
-        return strcmp(name, "setns") == 0 || strcmp(name, "seccomp") == 0;
+        for (size_t i = 0; i < sizeof(more_calls) / sizeof(more_calls[0]); i++)
+                if (more_calls[i].kind == kind && strcmp(more_calls[i].name, name) == 0)
+                        return 1;
+        return 0;
 }
 
-static int add_calls(scmp_filter_ctx context, int for_template, struct cloche_err *e)
+static int add_calls(scmp_filter_ctx context, enum kind kind, struct cloche_err *e)
 {
         for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
                 int r = 0;
 
-                if (calls[i].verdict == ALLOW || (for_template && is_template_call(calls[i].name)))
+                if (calls[i].verdict == ALLOW || is_more(kind, calls[i].name))
                         r = add(context, SCMP_ACT_ALLOW, calls[i].name, e);
                 else if (calls[i].verdict == REFUSE)
                         r = add(context, ERRNO(EPERM), calls[i].name, e);
@@ -497,7 +511,7 @@ static int export(scmp_filter_ctx context, const struct prelude *prelude, struct
         return 0;
 }
 
-static int build(scmp_filter_ctx context, int for_template, struct sock_fprog *ret, struct cloche_err *e)
+static int build(scmp_filter_ctx context, enum kind kind, struct sock_fprog *ret, struct cloche_err *e)
 {
         struct prelude prelude = {0};
         int r;
@@ -508,24 +522,24 @@ static int build(scmp_filter_ctx context, int for_template, struct sock_fprog *r
                 r = seccomp_attr_set(context, SCMP_FLTATR_CTL_OPTIMIZE, 2); /* binary tree: 8 steps, not 300 */
         if (r < 0)
                 return err_os(e, CLOCHE_E_SECCOMP, -r, "set up libseccomp");
-        r = add_calls(context, for_template, e);
+        r = add_calls(context, kind, e);
         if (r == 0)
                 r = add_argument_rules(context, e);
         if (r == 0)
-                r = write_prelude(&prelude, for_template, e);
+                r = write_prelude(&prelude, kind == TEMPLATE, e);
         if (r == 0)
                 r = export(context, &prelude, ret, e);
         return r;
 }
 
-static int compile(int for_template, struct sock_fprog *ret, struct cloche_err *e)
+static int compile(enum kind kind, struct sock_fprog *ret, struct cloche_err *e)
 {
         scmp_filter_ctx context = seccomp_init(ERRNO(ENOSYS));
         int r;
 
         if (!context)
                 return err_set(e, CLOCHE_E_SECCOMP, "libseccomp could not start");
-        r = build(context, for_template, ret, e);
+        r = build(context, kind, ret, e);
         seccomp_release(context);
         return r;
 }
@@ -534,10 +548,13 @@ int main(int argc, char **argv)
 {
         struct sock_fprog program = {0};
         struct cloche_err e = {0};
+        int kind = 0;
 
-        if (argc != 2)
+        while (argc == 2 && kind < KINDS && strcmp(argv[1], kind_names[kind]) != 0)
+                kind++;
+        if (argc != 2 || kind == KINDS)
                 return 2;
-        if (compile(strcmp(argv[1], "template") == 0, &program, &e) < 0) {
+        if (compile((enum kind)kind, &program, &e) < 0) {
                 fprintf(stderr, "seccomp-compile: %s\n", e.msg);
                 return 1;
         }

@@ -17,6 +17,9 @@
 static const struct sock_filter box_filter[] = {
 #include "seccomp-box.inc"
 };
+static const struct sock_filter root_filter[] = {
+#include "seccomp-root.inc"
+};
 static const struct sock_filter template_filter[] = {
 #include "seccomp-template.inc"
 };
@@ -33,6 +36,11 @@ static int load(const struct sock_filter *filter, size_t count, struct cloche_er
 int jail_seccomp_load(struct cloche_err *e)
 {
         return load(box_filter, sizeof(box_filter) / sizeof(box_filter[0]), e);
+}
+
+int jail_seccomp_load_root(struct cloche_err *e)
+{
+        return load(root_filter, sizeof(root_filter) / sizeof(root_filter[0]), e);
 }
 
 /* A cookie that code makes for itself keeps others from the second thread of its core, so making

@@ -15,6 +15,9 @@
  * compiled during the build (seccomp-compile.c); loading costs 0.14 ms. */
 int jail_seccomp_load(struct cloche_err *e);
 
+/* Install the filter of a box with a root of its own: the box's, and setgroups(2). */
+int jail_seccomp_load_root(struct cloche_err *e);
+
 /* Install a template's filter: setns(2) and further filters (seccomp(2)) are allowed, within the
  * capabilities left in its own user namespace; no mount, no chroot, no new namespace. Its forked
  * children give both up (src/box/join).

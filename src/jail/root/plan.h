@@ -11,11 +11,13 @@
 
 /* The upper directories of a writable root, read-only; an archive has their members below this name. */
 #define JAIL_CHANGES "run/.changes"
+#define JAIL_BIN "run/bin" /* our programs in the PATH of a box with a root of its own */
 #define JAIL_HOST_NAME "cloche"
 #define JAIL_MOUNTS_MAX 8
 #define JAIL_PLACES 5        /* writable places of a guest: root_places */
 #define JAIL_SHARED_PLACES 4 /* the places of a sandbox: the first of these */
 #define JAIL_GROUPS_FD 6     /* descriptors of the control groups in box-init of a sharing box, from here on */
+#define JAIL_LEASE_FD 6      /* descriptor of the lease of ids in box-init of another box (jail/ids.h) */
 
 struct jail_plan {
         const char *trees;                   /* directory in which image is a name; NULL: image is a path */
@@ -36,6 +38,9 @@ struct jail_plan {
         int has_writable_root; /* of a sandbox: an overlay on each directory of its image */
         int takes_image;       /* the keeper sends the image, with its owners mapped */
         int image_fd;          /* a mount of the image that the keeper sent, or -EBADF */
+        int has_root;          /* of a sandbox: its user is 0 of 65,536 ids, with the rights of caps_keep_root */
+        int lease_fd;          /* of these ids; -EBADF: no such box, or a sharing one */
+        int sudo_fd;           /* cloche-sudo, for the PATH of a box with root; -EBADF: none */
         int is_sandbox;        /* has terminals, and sends DNS queries to its loopback */
         int is_sharing;        /* born in a sandbox's namespaces, except for pid and mount namespaces; if
                                 * nested: has its own namespaces, but the user, files and groups of the

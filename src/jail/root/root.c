@@ -81,6 +81,17 @@ static const struct {
         {"nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n"},
         {RESOLV_CONF, ""},
 };
+/* A box with a root of its own has the accounts of its image, for packages name theirs, and then this one: the first
+ * row of a name or number counts. */
+static const struct {
+        const char *name, *own, *added;
+} accounts[] = {
+        {PASSWD, "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
+         "user:x:1000:1000:user:/home/user:/bin/sh\n"},
+        {GROUP, "root:x:0:\nnogroup:x:65534:\n", "user:x:1000:\n"},
+};
+#define ACCOUNTS_BYTES_MAX (1u << 20)
+
 /* If nothing listens there, the kernel refuses the query at once: a sandbox without a network does
  * not wait for names. */
 static const char sandbox_resolver[] = "# Only names that the network policy allows are found here: cloche net NAME "
@@ -269,21 +280,23 @@ static int copy_runtime(struct root_sources *sources, struct cloche_err *e)
 }
 
 #define GUEST_LIBRARY "run/cloche/libcloche-guest.so"
+#define SUDO JAIL_BIN "/sudo"
 
-static int copy_guest(int guest_fd, struct cloche_err *e)
+/* One of our files; from_fd: -EBADF for none. */
+static int copy_own(int from_fd, const char *path, mode_t mode, struct cloche_err *e)
 {
         _cleanup_fd_ int to_fd = -EBADF;
         off_t at = 0;
         ssize_t n;
 
-        if (guest_fd < 0)
+        if (from_fd < 0)
                 return 0;
-        to_fd = open(GUEST_LIBRARY, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+        to_fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
         if (to_fd < 0)
-                return err_os(e, CLOCHE_E_MOUNT, errno, "make /" GUEST_LIBRARY);
-        while ((n = sendfile(to_fd, guest_fd, &at, RUNTIME_FILE_BYTES_MAX)) > 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "make /%s", path);
+        while ((n = sendfile(to_fd, from_fd, &at, RUNTIME_FILE_BYTES_MAX)) > 0)
                 ;
-        return n < 0 ? err_os(e, CLOCHE_E_MOUNT, errno, "copy /" GUEST_LIBRARY) : 0;
+        return n < 0 ? err_os(e, CLOCHE_E_MOUNT, errno, "copy /%s", path) : 0;
 }
 
 #define NOBODY 65534
@@ -337,17 +350,58 @@ static int lay_over_etc(struct cloche_err *e)
                            : mount_attach(tree_fd, "etc", e);
 }
 
+/* Write the image's file and the row of our user. */
+static int write_accounts(size_t file, int has_image_etc, const char *path, struct cloche_err *e)
+{
+        _cleanup_fd_ int from_fd = -EBADF, to_fd = -EBADF;
+        struct stat st = {0};
+        char place[32], last = '\n';
+        off_t at = 0;
+        int r;
+
+        snprintf(place, sizeof(place), "etc/%s", accounts[file].name);
+        from_fd = has_image_etc ? open(place, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -EBADF;
+        if (from_fd >= 0 && (fstat(from_fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > ACCOUNTS_BYTES_MAX))
+                return err_set(e, CLOCHE_E_MOUNT, "the image's /%s is no plain file of at most %u bytes", place,
+                               ACCOUNTS_BYTES_MAX);
+        to_fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+        if (to_fd < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "make /%s", path);
+        while (at < st.st_size)
+                if (sendfile(to_fd, from_fd, &at, (size_t)(st.st_size - at)) <= 0)
+                        return err_os(e, CLOCHE_E_MOUNT, errno, "copy /%s", path);
+        if (st.st_size > 0 && pread(from_fd, &last, 1, st.st_size - 1) != 1)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "read /%s", place);
+        r = from_fd < 0    ? fd_write_full(to_fd, accounts[file].own, strlen(accounts[file].own))
+            : last != '\n' ? fd_write_full(to_fd, "\n", 1)
+                           : 0;
+        if (r == 0)
+                r = fd_write_full(to_fd, accounts[file].added, strlen(accounts[file].added));
+        return r < 0 ? err_os(e, CLOCHE_E_MOUNT, -r, "write /%s", path) : 0;
+}
+
+static int write_etc_file(const struct jail_plan *plan, size_t file, int has_image_etc, const char *path,
+                          struct cloche_err *e)
+{
+        char own[ETC_TEXT_SIZE];
+        const char *text;
+
+        for (size_t i = 0; plan->has_root && i < COUNT(accounts); i++)
+                if (strcmp(accounts[i].name, etc_files[file].name) == 0)
+                        return write_accounts(i, has_image_etc, path, e);
+        text = etc_text(plan, file, own);
+        return write_file(path, text, strlen(text), 0644, e);
+}
+
 static int make_etc(const struct jail_plan *plan, int has_image_etc, struct cloche_err *e)
 {
         const char *directory = has_image_etc ? OWN_ETC : "etc";
         int r = make_directory(directory, 0755, e);
-        char path[64], own[ETC_TEXT_SIZE];
+        char path[64];
 
         for (size_t i = 0; r == 0 && i < COUNT(etc_files); i++) {
-                const char *text = etc_text(plan, i, own);
-
                 snprintf(path, sizeof(path), "%s/%s", directory, etc_files[i].name);
-                r = write_file(path, text, strlen(text), 0644, e);
+                r = write_etc_file(plan, i, has_image_etc, path, e);
         }
         return r == 0 && has_image_etc ? lay_over_etc(e) : r;
 }
@@ -427,7 +481,13 @@ static int build(const struct jail_plan *plan, struct root_sources *sources, str
         if (r == 0)
                 r = copy_runtime(sources, e);
         if (r == 0)
-                r = copy_guest(plan->guest_fd, e);
+                r = copy_own(plan->guest_fd, GUEST_LIBRARY, 0444, e);
+        if (r == 0 && plan->has_root)
+                r = make_directory(JAIL_BIN, 0755, e);
+        if (r == 0)
+                r = copy_own(plan->sudo_fd, SUDO, 0555, e);
+        if (r == 0 && plan->has_root)
+                r = make_directory("run/lock", 0755, e);
         if (r == 0)
                 r = make_masks(e);
         if (r == 0)

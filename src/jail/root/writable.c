@@ -47,6 +47,8 @@ static const struct {
 /* Directories at the top of a sandbox's root, unless the image has them: programs expect such paths. */
 static const char *const tops[] = {"app", "data", "home", "mnt", "opt", "root", "src", "srv", "var"};
 
+#define HOME_OF_USER "home/user" /* of the second user in a box with a root of its own */
+
 /* Directories inside the tops. */
 static const struct {
         const char *name;
@@ -212,7 +214,21 @@ static int lay_over(void *data, const char *name, struct cloche_err *e)
                            : mount_attach(tree_fd, name, e);
 }
 
-static int lay_over_all(struct cloche_err *e)
+/* Services write to /run; each start finds it as new, so its upper directory is none of the changes. */
+static int lay_over_run(struct cloche_err *e)
+{
+        static const char *const options[] = {"lowerdir",        "run",       "upperdir", QUOTA "/run", "workdir",
+                                              QUOTA "/run-work", "userxattr", NULL,       NULL};
+        _cleanup_fd_ int tree_fd = -EBADF;
+
+        if (mkdir(QUOTA "/run", 0755) < 0 || mkdir(QUOTA "/run-work", 0700) < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "make the layer of /run");
+        tree_fd = mount_make("overlay", options, ATTRIBUTES);
+        return tree_fd < 0 ? err_os(e, CLOCHE_E_MOUNT, -tree_fd, "mount an overlay on /run")
+                           : mount_attach(tree_fd, "run", e);
+}
+
+static int lay_over_all(const struct jail_plan *plan, struct cloche_err *e)
 {
         _cleanup_fd_ int changes_fd = -EBADF;
         int r;
@@ -220,6 +236,8 @@ static int lay_over_all(struct cloche_err *e)
         if (mkdir(QUOTA "/upper", 0700) < 0 || mkdir(QUOTA "/work", 0700) < 0)
                 return err_os(e, CLOCHE_E_MOUNT, errno, "make the layers of the sandbox's root");
         r = each_shown(lay_over, NULL, e);
+        if (r >= 0 && plan->has_root)
+                r = lay_over_run(e);
         if (r >= 0) /* for the program that saves the sandbox; read-only, so that a guest forges nothing */
                 r = mount_clone(AT_FDCWD, QUOTA "/upper", ATTRIBUTES | MOUNT_ATTR_RDONLY, &changes_fd, e);
         return r < 0 ? r : mount_attach(changes_fd, JAIL_CHANGES, e);
@@ -240,13 +258,14 @@ static int count_inodes(const struct jail_plan *plan, struct cloche_err *e)
 
                 if (layers < 0)
                         return layers;
-                count += INODES_OF_ALL + INODES_EACH * layers;
+                count += INODES_OF_ALL + INODES_EACH * (layers + plan->has_root);
         }
         for (size_t i = 0; plan->is_sandbox && i < COUNT(tops); i++)
                 count += is_own_top(tops[i]);
         for (size_t i = 0; plan->is_sandbox && i < COUNT(below_tops); i++)
                 count += is_own_top(below_tops[i].name);
         count += plan->is_sandbox && strcmp(plan->user.home, JAIL_HOME) != 0;
+        count += plan->has_root; /* HOME_OF_USER */
         /* The root of the tmpfs, and the places: others have no ROOT, and of a sandbox the home directory was counted.
          */
         return JAIL_PLACES + count;
@@ -293,6 +312,13 @@ int root_link_home(const struct jail_plan *plan, int root_fd, struct cloche_err 
         return err_os(e, CLOCHE_E_MOUNT, errno, "link /%s", path);
 }
 
+static int make_home(int root_fd, struct cloche_err *e)
+{
+        if (mkdirat(root_fd, HOME_OF_USER, 0755) < 0 || fchownat(root_fd, HOME_OF_USER, JAIL_UID, JAIL_UID, 0) < 0)
+                return err_os(e, CLOCHE_E_MOUNT, errno, "make /" HOME_OF_USER);
+        return 0;
+}
+
 /* Make the directory that becomes the root of a sandbox. */
 static int make_root(const struct jail_plan *plan, int *ret_fd, struct cloche_err *e)
 {
@@ -309,6 +335,8 @@ static int make_root(const struct jail_plan *plan, int *ret_fd, struct cloche_er
                 r = make_top(*ret_fd, tops[i], 0755, e);
         for (size_t i = 0; r == 0 && i < COUNT(below_tops); i++)
                 r = make_top(*ret_fd, below_tops[i].name, below_tops[i].mode, e);
+        if (r == 0 && plan->has_root)
+                r = make_home(*ret_fd, e);
         return r < 0 ? r : root_link_home(plan, *ret_fd, e);
 }
 
@@ -328,7 +356,7 @@ int root_make_writable(const struct jail_plan *plan, int *ret_root_fd, struct cl
         if (r == 0 && plan->is_sandbox)
                 r = make_root(plan, ret_root_fd, e);
         if (r == 0 && plan->has_writable_root)
-                r = lay_over_all(e);
+                r = lay_over_all(plan, e);
         for (size_t i = TMP; r == 0 && i < (plan->is_sandbox ? HOME : JAIL_PLACES); i++)
                 r = show(i, e);
         return r < 0 ? r : show(WORKSPACE, e); /* last: it covers the whole tmpfs */
