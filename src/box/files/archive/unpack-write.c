@@ -9,6 +9,7 @@
 #include "box/files/tree/path.h"
 #include "box/files/tree/tree.h"
 #include "box/files/tree/walk.h"
+#include "jail/ids.h"
 #include "jail/root/plan.h"
 
 #include <dirent.h>
@@ -16,10 +17,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#define NOBODY 65534
+
 /* Attributes to set on a directory after all its contents are written. */
 struct later {
         char *path;
         mode_t mode;
+        uid_t uid;
+        gid_t gid;
         struct timespec time;
 };
 
@@ -31,6 +36,7 @@ struct unpack {
         size_t later_count, later_room;
         uint64_t files, bytes;
         int is_restored; /* into directories, some of which belong to other users */
+        int keeps_ids;   /* we are root of the box, which has more than one user */
         dev_t device;    /* of a new root, if a whole one is restored; else 0 */
 };
 
@@ -40,6 +46,20 @@ static mode_t mode_of(const struct member *m)
         mode_t mode = archive_entry_perm(m->entry) & (m->is_own ? 07777 : 0777);
 
         return mode || m->is_own ? mode : m->kind == MEMBER_DIRECTORY ? 0755 : 0644;
+}
+
+/* An id that the box has not is nobody's there. */
+static uint32_t id_of(int64_t id)
+{
+        return id >= 0 && id < IDS_IN_RANGE ? (uint32_t)id : NOBODY;
+}
+
+/* Before the mode: a change of the owner takes set-user-id away. */
+static int give(const struct unpack *u, const struct member *m, int fd)
+{
+        return u->keeps_ids && fchown(fd, id_of(archive_entry_uid(m->entry)), id_of(archive_entry_gid(m->entry))) < 0
+                       ? -1
+                       : 0;
 }
 
 static struct timespec time_of(const struct member *m)
@@ -132,7 +152,11 @@ static int remember(struct unpack *u, const struct member *m, struct cloche_err 
 {
         if (ARRAY_GROW(u->later, u->later_count, u->later_room) < 0)
                 return request_no_memory(e);
-        u->later[u->later_count] = (struct later){.path = strdup(m->path), .mode = mode_of(m), .time = time_of(m)};
+        u->later[u->later_count] = (struct later){.path = strdup(m->path),
+                                                  .mode = mode_of(m),
+                                                  .uid = id_of(archive_entry_uid(m->entry)),
+                                                  .gid = id_of(archive_entry_gid(m->entry)),
+                                                  .time = time_of(m)};
         return u->later[u->later_count].path ? (u->later_count++, 0) : request_no_memory(e);
 }
 
@@ -146,7 +170,8 @@ static int finish_directories(struct unpack *u, struct cloche_err *e)
                 _cleanup_fd_ int at_fd = unpack_open_below(u->top_fd, path),
                                  fd = at_fd < 0 ? at_fd : openat(at_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-                if (fd >= 0 && fchmod(fd, later->mode) == 0 && futimens(fd, times) == 0)
+                if (fd >= 0 && (!u->keeps_ids || fchown(fd, later->uid, later->gid) == 0) &&
+                    fchmod(fd, later->mode) == 0 && futimens(fd, times) == 0)
                         continue;
                 if (!u->is_restored || (at_fd < 0 ? at_fd : -errno) != -EPERM)
                         return files_os(e, at_fd < 0 ? -at_fd : errno, "finish the directory %s", path);
@@ -187,8 +212,8 @@ static int write_file(struct unpack *u, struct archive *archive, const struct me
         if (fd < 0)
                 return files_os(e, errno, "write %s", m->path);
         r = write_contents(u, archive, m, fd, e);
-        if (r == 0 && (fchmod(fd, mode_of(m)) < 0 || futimens(fd, times) < 0))
-                return files_os(e, errno, "set mode and time of %s", m->path);
+        if (r == 0 && (give(u, m, fd) < 0 || fchmod(fd, mode_of(m)) < 0 || futimens(fd, times) < 0))
+                return files_os(e, errno, "set owner, mode and time of %s", m->path);
         return r;
 }
 
@@ -198,6 +223,9 @@ static int write_link(struct unpack *u, const struct member *m, const char *name
 
         if (symlinkat(m->link, u->dir_fd, name) < 0)
                 return files_os(e, errno, "make the link %s", m->path);
+        if (u->keeps_ids && fchownat(u->dir_fd, name, id_of(archive_entry_uid(m->entry)),
+                                     id_of(archive_entry_gid(m->entry)), AT_SYMLINK_NOFOLLOW) < 0)
+                return files_os(e, errno, "set the owner of the link %s", m->path);
         utimensat(u->dir_fd, name, times, AT_SYMLINK_NOFOLLOW); /* some file systems do not keep times of links */
         return 0;
 }
@@ -415,7 +443,7 @@ int unpack_write(int archive_fd, const char *path, int top_fd, uint64_t *files, 
         int r = archive_open(archive_fd, path, &archive, e);
 
         m.is_own = 0;
-        u = (struct unpack){.top_fd = top_fd, .dir_fd = -EBADF};
+        u = (struct unpack){.top_fd = top_fd, .dir_fd = -EBADF, .keeps_ids = geteuid() == 0};
         if (r == 0)
                 r = write_all(&u, &m, archive, path, e);
         *files += u.files;
@@ -434,7 +462,7 @@ int unpack_restore(int fd, const char *directory, struct cloche_err *e)
         if (top_fd < 0)
                 return files_os(e, errno, "open the directory %s", directory);
         m.is_own = 1;
-        u = (struct unpack){.top_fd = top_fd, .dir_fd = -EBADF, .is_restored = 1};
+        u = (struct unpack){.top_fd = top_fd, .dir_fd = -EBADF, .is_restored = 1, .keeps_ids = geteuid() == 0};
         r = archive_open_stream(fd, &archive, e);
         return r < 0 ? r : write_all(&u, &m, archive, "what was saved", e);
 }
