@@ -58,8 +58,8 @@ static struct reply *queue_reply(keeper_done done, void *data)
 }
 
 static int make(const struct sandboxes *of, const struct image *image, const struct cloche_limits *limits,
-                uint32_t beside, int has_writable_root, const struct mounts *mounts, const struct volume_uses *volumes,
-                keeper_done done, void *data, struct cloche_err *error)
+                uint32_t beside, int has_writable_root, int has_root, const struct mounts *mounts,
+                const struct volume_uses *volumes, keeper_done done, void *data, struct cloche_err *error)
 {
         struct fake_box *b = &boxes[box_count];
         struct reply *reply = queue_reply(done, data);
@@ -70,6 +70,7 @@ static int make(const struct sandboxes *of, const struct image *image, const str
         (void)limits;
         (void)beside;
         (void)has_writable_root;
+        (void)has_root;
         (void)mounts;
         (void)volumes;
         (void)error;

@@ -172,7 +172,7 @@ def sandbox(name: str | None = None, *, limits: Limits | Mapping[str, int] | Non
             end_action: str | None = None, labels: Mapping[str, str] | None = None, image: str | None = None, mount: Mount | Mapping[str, Any] | None = None,
             packages: Mapping[str, Sequence[str]] | None = None, image_settings: Mapping[str, Any] | None = None,
             volumes: Sequence[VolumeMount | Mapping[str, Any]] | None = None,
-            writable_root: bool | None = None, timeout: float | None = None) -> Request[Place]:
+            writable_root: bool | None = None, root: bool | None = None, timeout: float | None = None) -> Request[Place]:
     """A persistent box: create it, or find the one of that name. It outlives the client.
 
     name     1 to 63 of A-Z a-z 0-9 -; None: a generated one, and the sandbox is deleted at the end of a `with`
@@ -189,10 +189,11 @@ def sandbox(name: str | None = None, *, limits: Limits | Mapping[str, int] | Non
     packages  that it begins with, installed once and then shared: {"pip": ["requests"], "npm": [...], "gem": [...]}
     volumes  of this caller: VolumeMount(name, path, read_only), or the same as a mapping of name, path, readOnly
     writable_root  True: the directories of its image can be changed, by a copy in its quota; with image, and root's daemon
+    root     True: its programs are root of 65,536 users of its own (apt-get install, useradd, ports below 1024); writable_root is implied
     """
     w = _Writer(None).add(sandbox=name, limits=limits_tree(limits) if limits is not None else None).env(env, False)
     w.add(network=network_tree(network), idleMs=idle_ms, idleAction=idle_action, lifetimeMs=lifetime_ms, endAction=end_action)
-    w.add(labels=_labels(labels), image=image, writableRoot=writable_root, mount=_mount(mount),
+    w.add(labels=_labels(labels), image=image, writableRoot=writable_root, root=root, mount=_mount(mount),
           imageSettings=dict(image_settings) if image_settings is not None else None,
           packages=_packages(packages),
           volumes=_volumes(volumes))

@@ -206,6 +206,8 @@ class SandboxInfo:
     volumes: tuple[VolumeMount, ...] = ()
     writable_root: bool = False
     """True: the directories of its image can be changed."""
+    root: bool = False
+    """True: its programs are root of users of its own."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -218,7 +220,7 @@ class SandboxInfo:
                    _get(raw, "image", str, None), tuple(SandboxMount.read(row) for row in _get(raw, "mounts", list, [])),
                    _get(raw, "imageName", str, None), _get(raw, "packages", dict, {}), _get(raw, "idleAction", str, "stop"),
                    raw.get("endsAt"), _get(raw, "endAction", str, "stop"), raw.get("resumed"),
-                   tuple(VolumeMount.read(row) for row in _get(raw, "volumes", list, [])), bool(raw.get("writableRoot")), raw)
+                   tuple(VolumeMount.read(row) for row in _get(raw, "volumes", list, [])), bool(raw.get("writableRoot")), bool(raw.get("root")), raw)
 
 
 @dataclass(frozen=True)

@@ -304,6 +304,8 @@ void sandbox_add_environment(const struct sandbox_options *words, json_t *params
                 json_object_set_new(params, "imageSettings", json_loads(words->image_settings, 0, NULL));
         if (words->is_writable_root)
                 json_object_set_new(params, "writableRoot", json_true());
+        if (words->is_root)
+                json_object_set_new(params, "root", json_true());
         if (words->packages)
                 json_object_set(params, "packages", words->packages);
 }

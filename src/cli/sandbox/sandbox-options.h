@@ -17,7 +17,7 @@ struct sandbox_options {
         uint64_t idle_ms, lifetime_ms;                                                    /* UINT64_MAX: not given */
         const char *idle_action, *end_action;                                             /* NULL: not given */
         int input, terminal, follow, none, log, no_replay, forkable, no_files, allow_errors, restart, is_sync,
-                is_unsaved, is_writable_root;
+                is_unsaved, is_writable_root, is_root;
 };
 
 void sandbox_options_init(struct sandbox_options *words);
@@ -56,7 +56,7 @@ json_t *sandbox_params(const struct cli_request *request);
 json_t *sandbox_limits(const struct cli_request *request);
 /* {NAME: VALUE} from --env; NULL: none. */
 json_t *sandbox_env(const struct cli_request *request);
-/* Add the fields of --image, --writable-root and --packages. */
+/* Add the fields of --image, --writable-root, --root and --packages. */
 void sandbox_add_environment(const struct sandbox_options *words, json_t *params);
 /* {allow, deny}; NULL if not given. */
 json_t *sandbox_network(const struct cli_request *request);

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 static int make(const struct sandboxes *all, const struct image *image, const struct cloche_limits *limits,
-                uint32_t beside, int has_writable_root, const struct mounts *mounts, const struct volume_uses *volumes,
-                keeper_done done, void *data, struct cloche_err *e)
+                uint32_t beside, int has_writable_root, int has_root, const struct mounts *mounts,
+                const struct volume_uses *volumes, keeper_done done, void *data, struct cloche_err *e)
 {
         struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
         int is_own = beside == KEEPER_NO_BOX, r;
@@ -21,6 +21,7 @@ static int make(const struct sandboxes *all, const struct image *image, const st
         spec->limits = limits_of_box(limits);
         spec->is_sandbox = (uint32_t)is_own;
         spec->has_writable_root = (uint32_t)has_writable_root;
+        spec->has_root = (uint32_t)has_root;
         if (mounts)
                 mounts_describe(mounts, spec);
         if (volumes)

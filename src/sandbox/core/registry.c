@@ -275,6 +275,12 @@ struct sandboxes_count sandboxes_count(const struct sandboxes *all)
 
 /* -- the methods ---------------------------------------------------------------------------------------------- */
 
+/* root implies it. */
+static int wants_writable_root(const json_t *params)
+{
+        return json_is_true(json_object_get(params, "writableRoot")) || json_is_true(json_object_get(params, "root"));
+}
+
 /* True if a pooled sandbox of the image fits: its variables and network are fixed, and so are most limits of its
  * box; the limits named here can be changed while it runs. */
 static int is_usual(const struct sandboxes *all, const json_t *params)
@@ -286,10 +292,9 @@ static int is_usual(const struct sandboxes *all, const json_t *params)
 
         for (size_t i = 0; i < sizeof(changeable) / sizeof(changeable[0]); i++)
                 count += json_object_get(limits, changeable[i]) != NULL;
-        return count == json_object_size(limits) && !json_object_get(params, "mount") &&
-               !json_is_true(json_object_get(params, "writableRoot")) && !json_object_get(params, "packages") &&
-               !json_object_get(params, "volumes") && json_object_size(json_object_get(params, "env")) == 0 &&
-               (!network || json_equal(network, all->network));
+        return count == json_object_size(limits) && !json_object_get(params, "mount") && !wants_writable_root(params) &&
+               !json_object_get(params, "packages") && !json_object_get(params, "volumes") &&
+               json_object_size(json_object_get(params, "env")) == 0 && (!network || json_equal(network, all->network));
 }
 
 static void make_up_name(char *ret)
@@ -344,15 +349,22 @@ static int check_image_name(const json_t *params, struct cloche_err *e)
 
 static int check_writable_root(const json_t *params, const struct image *image, struct cloche_err *e)
 {
-        if (!json_is_true(json_object_get(params, "writableRoot")))
+        int has_root = json_is_true(json_object_get(params, "root"));
+
+        if (!wants_writable_root(params))
                 return 0;
+        if (has_root && json_is_false(json_object_get(params, "writableRoot")))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "root has a writable root: leave writableRoot out, or set it to true");
         if (!image->name[0])
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "writableRoot: name an image of the store (image)");
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s: name an image of the store (image)",
+                               has_root ? "root" : "writableRoot");
         if (json_object_get(params, "mount") || json_object_get(params, "packages") ||
             json_object_get(params, "volumes"))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
                                "a sandbox with a writable root has no mounts, volumes and packages: leave them out, or "
-                               "writableRoot");
+                               "%s",
+                               has_root ? "root" : "writableRoot");
         return 0;
 }
 
@@ -403,7 +415,8 @@ int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
                         image_hold(&s->image);
                         s->image_name = json_incref(json_object_get(request->params, "imageName"));
                         s->packages = json_incref(json_object_get(request->params, "packages"));
-                        s->has_writable_root = json_is_true(json_object_get(request->params, "writableRoot"));
+                        s->has_writable_root = wants_writable_root(request->params);
+                        s->has_root = json_is_true(json_object_get(request->params, "root"));
                         sandbox_mounts_define(s, request);
                         s->volumes = json_incref(json_object_get(request->params, "volumes"));
                         s->is_untried = s->state == SANDBOX_STOPPED;

@@ -690,8 +690,8 @@ static void on_made(void *data, struct keeper_reply *reply)
 static int make_box(struct sandbox *s, struct cloche_err *e)
 {
         s->waits_for_volumes = 0;
-        return s->all->boxes->make(s->all, &s->image, &s->limits, KEEPER_NO_BOX, s->has_writable_root, s->mounts,
-                                   s->volume_uses, on_made, s, e);
+        return s->all->boxes->make(s->all, &s->image, &s->limits, KEEPER_NO_BOX, s->has_writable_root, s->has_root,
+                                   s->mounts, s->volume_uses, on_made, s, e);
 }
 
 void sandbox_on_volumes(struct sandbox *s, const struct cloche_err *e)
@@ -847,6 +847,8 @@ json_t *sandbox_json(struct sandbox *s)
                 json_object_set(object, "packages", s->packages);
         if (object && s->has_writable_root)
                 json_object_set_new(object, "writableRoot", json_true());
+        if (object && s->has_root)
+                json_object_set_new(object, "root", json_true());
         if (object && s->mount)
                 json_object_set_new(object, "mounts", sandbox_mounts_json(s));
         if (object && s->volumes)

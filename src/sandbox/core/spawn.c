@@ -7,6 +7,7 @@
 #include "base/env.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "jail/root/plan.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -22,13 +23,28 @@
 
 static const char *const own_env[] = {
         "PATH=" LOCAL_PATH ":/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
+        "NPM_CONFIG_PREFIX=" LOCAL,
+        "NODE_PATH=" LOCAL "/lib/node_modules",
+        "GEM_HOME=" GEMS,
+};
+
+/* Root installs where the system looks. */
+#define ROOT_PATH "/" JAIL_BIN
+static const char *const root_env[] = {
+        "PATH=" ROOT_PATH ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "HOME=/root",
+        "USER=root",
+        "LOGNAME=root",
+        "PIP_ROOT_USER_ACTION=ignore",
+};
+
+static const char *const common_env[] = {
         "SHELL=/bin/bash",
         "LANG=C.UTF-8",
         "LC_ALL=C.UTF-8",
         "TMPDIR=/tmp",
         "PIP_BREAK_SYSTEM_PACKAGES=1",
         "PIP_DISABLE_PIP_VERSION_CHECK=1",
-        "NPM_CONFIG_PREFIX=" LOCAL,
         "NPM_CONFIG_UPDATE_NOTIFIER=false",
         /* A connection that the network refuses is refused again: npm would wait for 70 s in between. */
         "NPM_CONFIG_FETCH_RETRY_MINTIMEOUT=500",
@@ -36,9 +52,8 @@ static const char *const own_env[] = {
         /* Node has authorities of its own, and NODE_EXTRA_CA_CERTS costs each start of it 55 ms of processor
          * time. npm ignores a file that is not there. */
         "NPM_CONFIG_CAFILE=/etc/ssl/certs/ca-certificates.crt",
-        "NODE_PATH=" LOCAL "/lib/node_modules",
-        "GEM_HOME=" GEMS,
 };
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* -- environments -------------------------------------------------------------------------------------------------- */
 
@@ -131,6 +146,15 @@ static int put(struct env *env, char *row)
         return 0;
 }
 
+static int put_rows(struct env *env, const char *const *rows, size_t count)
+{
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < count; i++)
+                r = put(env, strdup(rows[i]));
+        return r;
+}
+
 static int put_all(struct env *env, const json_t *object)
 {
         const char *name;
@@ -154,7 +178,7 @@ static int put_all(struct env *env, const json_t *object)
 }
 
 /* An image's PATH follows the directories to which packages are installed. */
-static int put_stated(struct env *env, const json_t *stated)
+static int put_stated(struct env *env, const json_t *stated, int has_root)
 {
         const char *path = json_string_value(json_object_get(stated, "PATH"));
         char *row = NULL;
@@ -162,7 +186,7 @@ static int put_stated(struct env *env, const json_t *stated)
 
         if (r < 0 || !path)
                 return r;
-        return put(env, asprintf(&row, "PATH=" LOCAL_PATH ":%s", path) < 0 ? NULL : row);
+        return put(env, asprintf(&row, "PATH=%s:%s", has_root ? ROOT_PATH : LOCAL_PATH, path) < 0 ? NULL : row);
 }
 
 static int put_pair(struct env *env, const char *name, const char *value)
@@ -185,14 +209,14 @@ static int put_user(struct env *env, const struct image *image)
 char **sandbox_env_list(const struct sandbox *s, const json_t *more)
 {
         struct env env = {0};
-        int r = 0;
+        int r = s->has_root ? put_rows(&env, root_env, COUNT(root_env)) : put_rows(&env, own_env, COUNT(own_env));
 
-        for (size_t i = 0; r == 0 && i < sizeof(own_env) / sizeof(own_env[0]); i++)
-                r = put(&env, strdup(own_env[i]));
-        if (r == 0)
+        if (r == 0 && !s->has_root)
                 r = put_user(&env, &s->image);
+        if (r == 0)
+                r = put_rows(&env, common_env, COUNT(common_env));
         if (r == 0 && s->image.settings)
-                r = put_stated(&env, s->image.settings->env);
+                r = put_stated(&env, s->image.settings->env, s->has_root);
         if (r == 0)
                 r = put_all(&env, s->all->env);
         if (r == 0)

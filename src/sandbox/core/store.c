@@ -190,17 +190,18 @@ int sandbox_store_define(struct sandbox *s, struct cloche_err *e)
                 return err_os(e, CLOCHE_E_RESOURCE, -dir_fd,
                               "open the directory of the sandbox %s in the state directory", s->name);
         sessions_remember(s);
-        object = json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:O, s:O, s:O, s:I, s:o, s:o, s:s, s:O*, s:O*, "
-                           "s:O*, s:O*, s:b, s:b, s:O*}",
-                           "sandbox", s->name, "runs", s->state >= SANDBOX_RUNNING, "createdMs",
-                           (json_int_t)s->created_ms, "usedMs", (json_int_t)s->used_ms, "savedMs",
-                           (json_int_t)s->saved_ms, "lostFromMs", (json_int_t)s->lost_from_ms, "lostToMs",
-                           (json_int_t)s->lost_to_ms, "limits", limits_named(&s->requested_limits), "env", s->env,
-                           "network", s->network_policy, "labels", s->labels, "idleMs", (json_int_t)s->idle_ms,
-                           "sessions", sessions_json(s), "ports", ports_json(s), "image", s->image.name,
-                           "imageSettings", s->image.name[0] && s->image.settings ? s->image.settings->json : NULL,
-                           "imageName", s->image_name, "packages", s->packages, "mount", s->mount, "hasCaller",
-                           s->has_caller, "hasWritableRoot", s->has_writable_root, "volumes", s->volumes);
+        object =
+                json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:O, s:O, s:O, s:I, s:o, s:o, s:s, s:O*, s:O*, "
+                          "s:O*, s:O*, s:b, s:b, s:b, s:O*}",
+                          "sandbox", s->name, "runs", s->state >= SANDBOX_RUNNING, "createdMs",
+                          (json_int_t)s->created_ms, "usedMs", (json_int_t)s->used_ms, "savedMs",
+                          (json_int_t)s->saved_ms, "lostFromMs", (json_int_t)s->lost_from_ms, "lostToMs",
+                          (json_int_t)s->lost_to_ms, "limits", limits_named(&s->requested_limits), "env", s->env,
+                          "network", s->network_policy, "labels", s->labels, "idleMs", (json_int_t)s->idle_ms,
+                          "sessions", sessions_json(s), "ports", ports_json(s), "image", s->image.name, "imageSettings",
+                          s->image.name[0] && s->image.settings ? s->image.settings->json : NULL, "imageName",
+                          s->image_name, "packages", s->packages, "mount", s->mount, "hasCaller", s->has_caller,
+                          "hasWritableRoot", s->has_writable_root, "hasRoot", s->has_root, "volumes", s->volumes);
         if (object)
                 sandbox_deadline_write(&s->deadline, object);
         text = object ? json_dump_text(object, JSON_INDENT(1)) : NULL;
@@ -324,6 +325,7 @@ static int load_definition(struct sandboxes *all, int64_t principal, const char 
         if (json_is_array(json_object_get(object, "volumes")))
                 s->volumes = json_incref(json_object_get(object, "volumes"));
         s->has_writable_root = json_is_true(json_object_get(object, "hasWritableRoot"));
+        s->has_root = s->has_writable_root && json_is_true(json_object_get(object, "hasRoot"));
         replace(&s->env, json_object_get(object, "env"));
         replace(&s->labels, json_object_get(object, "labels"));
         replace(&s->network_policy, json_object_get(object, "network"));

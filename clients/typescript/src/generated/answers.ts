@@ -595,6 +595,8 @@ export interface Sandbox {
   packages?: unknown
   /** true: the directories of its image can be changed. */
   writableRoot?: boolean
+  /** true: its programs are root of users of its own. */
+  root?: boolean
   /** Directories and files of the host in it. */
   mounts?: SandboxMount[]
   /** Volumes in it. */
@@ -649,6 +651,8 @@ export interface SandboxStopped {
   packages?: unknown
   /** true: the directories of its image can be changed. */
   writableRoot?: boolean
+  /** true: its programs are root of users of its own. */
+  root?: boolean
   /** Directories and files of the host in it. */
   mounts?: SandboxMount[]
   /** Volumes in it. */
@@ -705,6 +709,8 @@ export interface SandboxResumed {
   packages?: unknown
   /** true: the directories of its image can be changed. */
   writableRoot?: boolean
+  /** true: its programs are root of users of its own. */
+  root?: boolean
   /** Directories and files of the host in it. */
   mounts?: SandboxMount[]
   /** Volumes in it. */
@@ -761,6 +767,8 @@ export interface SandboxCreated {
   packages?: unknown
   /** true: the directories of its image can be changed. */
   writableRoot?: boolean
+  /** true: its programs are root of users of its own. */
+  root?: boolean
   /** Directories and files of the host in it. */
   mounts?: SandboxMount[]
   /** Volumes in it. */

@@ -76,6 +76,8 @@ export interface SandboxOptions {
   imageSettings?: ImageSettings
   /** The directories of its image can be changed, by a copy in its quota; with `image`, and root's daemon. An existing sandbox keeps its own. */
   writableRoot?: boolean
+  /** Its programs are root of 65,536 users of its own: `apt-get install`, `useradd`, ports below 1024; `writableRoot` is implied. An existing sandbox keeps its own. */
+  root?: boolean
   /** Directories and files of the host under rules; the guest's writes stay in the sandbox until it stops. An existing sandbox keeps its own. */
   mount?: Omit<MountOptions, 'sync'>
   /** Volumes of this caller in it (`client.volumes` makes them). An existing sandbox keeps its own. */
