@@ -129,10 +129,10 @@ static int rule(scmp_filter_ctx context, uint32_t action, int number, unsigned c
 }
 
 /* Allow a call if this argument has one of these values (and the first comparisons hold); else fail
- * with EPERM. libseccomp cannot express "none of", so every small value gets a rule and the rest
+ * with this errno. libseccomp cannot express "none of", so every small value gets a rule and the rest
  * gets one. */
 static int allow_only(scmp_filter_ctx context, int number, const struct scmp_arg_cmp *first, unsigned first_count,
-                      unsigned argument, uint64_t allowed, struct cloche_err *e)
+                      unsigned argument, uint64_t allowed, int code, struct cloche_err *e)
 {
         struct scmp_arg_cmp compare[4];
         unsigned last = 63 - (unsigned)__builtin_clzll(allowed);
@@ -142,13 +142,13 @@ static int allow_only(scmp_filter_ctx context, int number, const struct scmp_arg
                 compare[i] = first[i];
         for (unsigned value = 0; value <= last; value++) {
                 compare[first_count] = (struct scmp_arg_cmp)LOW32(argument, value);
-                r = rule(context, allowed >> value & 1 ? SCMP_ACT_ALLOW : ERRNO(EPERM), number, first_count + 1,
-                         compare, e);
+                r = rule(context, allowed >> value & 1 ? SCMP_ACT_ALLOW : ERRNO(code), number, first_count + 1, compare,
+                         e);
                 if (r < 0)
                         return r;
         }
         compare[first_count] = (struct scmp_arg_cmp){argument, SCMP_CMP_GT, last, 0};
-        return rule(context, ERRNO(EPERM), number, first_count + 1, compare, e);
+        return rule(context, ERRNO(code), number, first_count + 1, compare, e);
 }
 
 #define BIT(n) (UINT64_C(1) << (n))
@@ -162,9 +162,9 @@ static int add_internet_rules(scmp_filter_ctx context, uint32_t family, struct c
                 int r;
 
                 if (type == SOCK_STREAM)
-                        r = allow_only(context, SCMP_SYS(socket), first, 2, 2, BIT(0) | BIT(IPPROTO_TCP), e);
+                        r = allow_only(context, SCMP_SYS(socket), first, 2, 2, BIT(0) | BIT(IPPROTO_TCP), EPERM, e);
                 else if (type == SOCK_DGRAM)
-                        r = allow_only(context, SCMP_SYS(socket), first, 2, 2, BIT(0) | BIT(IPPROTO_UDP), e);
+                        r = allow_only(context, SCMP_SYS(socket), first, 2, 2, BIT(0) | BIT(IPPROTO_UDP), EPERM, e);
                 else
                         r = rule(context, ERRNO(EPERM), SCMP_SYS(socket), 2, first, e);
                 if (r < 0)
@@ -173,7 +173,14 @@ static int add_internet_rules(scmp_filter_ctx context, uint32_t family, struct c
         return 0;
 }
 
-static int add_socket_rules(scmp_filter_ctx context, struct cloche_err *e)
+/* useradd(8) and su(1) end if the kernel seems to have an audit log that they may not write (libaudit); a kernel
+ * without one fails with EPROTONOSUPPORT. */
+static int netlink_refusal(enum kind kind)
+{
+        return kind == ROOT ? EPROTONOSUPPORT : EPERM;
+}
+
+static int add_socket_rules(scmp_filter_ctx context, enum kind kind, struct cloche_err *e)
 {
         for (uint32_t family = 0; family <= AF_NETLINK; family++) {
                 struct scmp_arg_cmp only[] = {LOW32(0, family)};
@@ -182,7 +189,7 @@ static int add_socket_rules(scmp_filter_ctx context, struct cloche_err *e)
                 if (family == AF_INET || family == AF_INET6)
                         r = add_internet_rules(context, family, e);
                 else if (family == AF_NETLINK) /* routes only, for getaddrinfo(3) and getifaddrs(3) */
-                        r = allow_only(context, SCMP_SYS(socket), only, 1, 2, BIT(0), e);
+                        r = allow_only(context, SCMP_SYS(socket), only, 1, 2, BIT(0), netlink_refusal(kind), e);
                 else
                         r = rule(context, family == AF_UNIX ? SCMP_ACT_ALLOW : ERRNO(EPERM), SCMP_SYS(socket), 1, only,
                                  e);
@@ -206,14 +213,14 @@ static int add_clone_rules(scmp_filter_ctx context, struct cloche_err *e)
         return r;
 }
 
-static int add_argument_rules(scmp_filter_ctx context, struct cloche_err *e)
+static int add_argument_rules(scmp_filter_ctx context, enum kind kind, struct cloche_err *e)
 {
-        int r = allow_only(context, SCMP_SYS(socketpair), NULL, 0, 0, BIT(AF_UNIX), e);
+        int r = allow_only(context, SCMP_SYS(socketpair), NULL, 0, 0, BIT(AF_UNIX), EPERM, e);
 
         if (r == 0)
                 r = add_clone_rules(context, e);
         if (r == 0)
-                r = add_socket_rules(context, e);
+                r = add_socket_rules(context, kind, e);
         return r;
 }
 
@@ -524,7 +531,7 @@ static int build(scmp_filter_ctx context, enum kind kind, struct sock_fprog *ret
                 return err_os(e, CLOCHE_E_SECCOMP, -r, "set up libseccomp");
         r = add_calls(context, kind, e);
         if (r == 0)
-                r = add_argument_rules(context, e);
+                r = add_argument_rules(context, kind, e);
         if (r == 0)
                 r = write_prelude(&prelude, kind == TEMPLATE, e);
         if (r == 0)

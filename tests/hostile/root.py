@@ -1,0 +1,323 @@
+"""A sandbox whose programs are root of 65,536 ids: what that root can do to its own box, and nothing beyond. The driver plays the engine."""
+import os
+import shutil
+import subprocess
+
+from cloche import ORDINARY_USER, equal, need_ordinary_user, need_writable_roots
+from image_trees import make_image
+from keeper_boxes import Keeper, refusal
+
+USER = 12345  # of ORDINARY_USER
+TREE = "sha256-" + "6" * 64
+LEASES = "/run/cloche-ids"
+
+# Each act prints its name and "done", or the kernel's reason.
+ACTS = r"""
+import ctypes, errno, os, shutil, signal, socket, stat, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def act(name, do):
+    try: said = do() or 'done'
+    except OSError as e: said = errno.errorcode[e.errno]
+    print(name, said, flush=True)
+def put(path, text):
+    with open(path, 'a') as file: file.write(text)
+def get(path):
+    with open(path, 'rb') as file: return file.read()
+def call(number, *arguments):
+    if libc.syscall(number, *arguments) < 0: raise OSError(ctypes.get_errno(), 'syscall')
+def as_user(do, uid=1000):
+    '''The word that do returns in a child that is this user.'''
+    ours, theirs = os.pipe()
+    if os.fork() == 0:
+        os.setgroups([]); os.setgid(uid); os.setuid(uid)
+        try: said = do()
+        except OSError as e: said = errno.errorcode[e.errno]
+        os.write(theirs, str(said).encode()); os._exit(0)
+    os.close(theirs)
+    with os.fdopen(ours) as file: said = file.read()
+    os.wait()
+    return said
+"""
+
+
+def make_store():
+    """A tree with files of several users, and one with every bit that could give rights."""
+    trees = os.path.abspath("store/trees")
+    os.makedirs(trees)
+    os.chmod(trees, 0o700)
+    tree = f"{trees}/{TREE}"
+    shutil.copytree(make_image(), tree, symlinks=True, copy_function=os.link)
+    os.makedirs(f"{tree}/opt")
+    for name, owner, mode in (("mine", 0, 0o600), ("others", 33, 0o600), ("high", 70000, 0o600)):
+        with open(f"{tree}/opt/{name}", "w") as file:
+            file.write("image")
+        os.chmod(f"{tree}/opt/{name}", mode)
+        os.chown(f"{tree}/opt/{name}", owner, owner)
+    python = os.path.realpath(f"{tree}/usr/bin/python3")
+    shutil.copy(python, f"{tree}/opt/setid")
+    os.chmod(f"{tree}/opt/setid", 0o6755)
+    with open(f"{tree}/etc/passwd", "w") as file:
+        file.write("root:x:0:0:root:/root:/bin/bash\nwww-data:x:33:33::/var/www:/bin/false")  # without its end of line
+    return trees
+
+
+def run(box, script, **how):
+    program = box.python(ACTS + script, **how)
+    said = program.read()
+    program.wait()
+    program.close()
+    return dict(line.split(" ", 1) for line in said.splitlines())
+
+
+def sandbox(keeper, **more):
+    return keeper.sandbox(image=TREE, root=True, **{"limits": {"diskBytes": 48 << 20, "diskInodes": 2000, "pids": 40, "memoryBytes": 200 << 20}, **more})
+
+
+# ---- the permitted ----------------------------------------------------------------------------------------------------
+
+PERMITTED = r"""
+act('ids', lambda: str((os.getresuid(), os.getresgid(), os.getgroups())))
+put('/opt/made', 'x')
+act('chown', lambda: os.chown('/opt/made', 33, 33)); act('owner', lambda: str(os.stat('/opt/made').st_uid))
+act('owners', lambda: str([os.stat('/opt/' + name).st_uid for name in ('mine', 'others', 'high')]))
+act('dac', lambda: put('/opt/others', '+')); act('fowner', lambda: os.chmod('/opt/others', 0o640))
+act('last', lambda: os.chown('/opt/made', 65535, 65535))
+act('setgroups', lambda: as_user(lambda: os.getresuid(), 65535))
+def kill_other():
+    pid = os.fork()
+    if pid == 0: os.setuid(33); signal.pause()
+    os.kill(pid, signal.SIGKILL); return str(os.waitpid(pid, 0)[1])
+act('kill', kill_other)
+def bind(port):
+    with socket.socket() as s: s.bind(('127.0.0.1', port))
+act('port', lambda: bind(80)); act('port-of-user', lambda: as_user(lambda: bind(80)))
+act('fsetid', lambda: (os.chmod('/opt/made', 0o4755), oct(os.stat('/opt/made').st_mode & 0o7777))[1])
+act('run', lambda: put('/run/service.pid', '1')); act('etc', lambda: put('/etc/added', '1'))
+act('passwd', lambda: str(get('/etc/passwd').decode().split('\n')[1:]))
+act('home', lambda: str(os.stat('/home/user').st_uid))
+act('user', lambda: as_user(lambda: put('/home/user/x', '1'))); act('user-of-root', lambda: as_user(lambda: put('/root/x', '1')))
+act('mkfifo', lambda: os.mkfifo('/opt/pipe'))
+act('sudo', lambda: os.popen('/run/bin/sudo -n A=1 bash -c "echo \\$A \\$EUID"').read().strip())
+act('sudo-of-user', lambda: as_user(lambda: os.waitstatus_to_exitcode(os.system('/run/bin/sudo bash -c : 2> /dev/null'))))
+"""
+
+
+def test_the_permitted():
+    need_writable_roots()
+    with Keeper(trees=make_store()) as keeper:
+        box = sandbox(keeper)
+        equal(run(box, PERMITTED), {
+            "ids": "((0, 0, 0), (0, 0, 0), [])", "chown": "done", "owner": "33", "owners": "[0, 33, 65534]", "dac": "done", "fowner": "done", "last": "done",
+            "setgroups": "(65535, 65535, 65535)", "kill": "9", "port": "done", "port-of-user": "EACCES", "fsetid": "0o4755", "run": "done", "etc": "done",
+            "passwd": "['www-data:x:33:33::/var/www:/bin/false', 'user:x:1000:1000:user:/home/user:/bin/sh', '']", "home": "1000", "user": "None",
+            "user-of-root": "EACCES", "mkfifo": "done", "sudo": "1 0", "sudo-of-user": "1"})
+        shared = box.share()  # an isolated session
+        equal(run(shared, "act('uid', lambda: str(os.getuid())); act('chown', lambda: os.chown('/opt/made', 7, 7)); act('pid', lambda: str(os.getpid() < 10)); act('setgroups', lambda: os.setgroups([5]))"),
+              {"uid": "0", "chown": "done", "pid": "True", "setgroups": "done"})
+        equal(run(sandbox(keeper), "act('others', lambda: get('/opt/others').decode())"), {"others": "image"})
+
+
+# ---- the walls ----------------------------------------------------------------------------------------------------------
+
+RIGHTS = r"""
+act('caps', lambda: [line.split()[1] for line in open('/proc/self/status') if line.startswith('CapBnd')][0])
+act('no-new-privs', lambda: [line.split()[1] for line in open('/proc/self/status') if line.startswith('NoNewPrivs')][0])
+def raise_all():
+    class Header(ctypes.Structure): _fields_ = [('version', ctypes.c_uint32), ('pid', ctypes.c_int)]
+    sets = (ctypes.c_uint32 * 6)(*[0xffffffff] * 6)
+    if libc.capset(ctypes.byref(Header(0x20080522, 0)), sets) < 0: raise OSError(ctypes.get_errno(), 'capset')
+act('capset', raise_all)
+act('ambient', lambda: libc.prctl(47, 2, 0, 0, 0) and ctypes.get_errno() and 'EPERM')
+act('securebits', lambda: libc.prctl(28, 1, 0, 0, 0) and ctypes.get_errno() and 'EPERM')
+for name, number, arguments in (('mount', 165, (b'x', b'/mnt', b'tmpfs', 0, 0)), ('umount', 166, (b'/proc', 2)), ('chroot', 161, (b'/opt',)), ('unshare', 272, (0x10000000,)),
+        ('setns', 308, (0, 0)), ('clone', 56, (0x10000000 | 17, 0, 0, 0, 0)), ('open_tree', 428, (-100, b'/', 1)), ('move_mount', 429, (0, b'', -100, b'/mnt', 4)),
+        ('open_by_handle_at', 304, (0, 0, 0)), ('sethostname', 170, (b'x', 1)), ('bpf', 321, (0, 0, 0)), ('reboot', 169, (0, 0, 0, 0)), ('swapon', 167, (b'/opt/mine', 0)),
+        ('settimeofday', 164, (0, 0)), ('init_module', 175, (0, 0, b'')), ('keyctl', 250, (0, 0)), ('quotactl', 179, (0, 0, 0, 0)), ('pivot_root', 155, (b'/', b'/'))):
+    act(name, lambda: call(number, *arguments))
+act('raw-socket', lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1) and None)
+act('packet-socket', lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) and None)
+"""
+REFUSED = ("mount", "umount", "chroot", "unshare", "setns", "clone", "open_tree", "move_mount", "open_by_handle_at", "sethostname", "bpf", "reboot", "swapon", "settimeofday",
+           "init_module", "keyctl", "quotactl", "pivot_root", "raw-socket", "packet-socket", "capset", "ambient", "securebits")
+
+FILES = r"""
+for name, kind, device in (('null', stat.S_IFCHR, os.makedev(1, 3)), ('kmsg', stat.S_IFCHR, os.makedev(1, 11)), ('disk', stat.S_IFBLK, os.makedev(8, 0))):
+    act(name, lambda: os.mknod('/opt/' + name, kind | 0o666, device)); act(name + '-in-tmp', lambda: os.mknod('/tmp/' + name, kind | 0o666, device))
+act('chmod-null', lambda: os.chmod('/dev/null', 0o777)); act('chown-null', lambda: os.chown('/dev/null', 0, 0)); act('write-null', lambda: put('/dev/null', 'x'))
+act('remove-null', lambda: os.unlink('/dev/null'))
+act('capability', lambda: os.setxattr('/opt/setid', 'security.capability', b'\x01\0\0\x02\xff\xff\xff\xff' + bytes(12)))
+act('user-attribute', lambda: os.setxattr('/opt/setid', 'user.mine', b'1'))
+act('trusted', lambda: os.setxattr('/opt', 'trusted.overlay.opaque', b'y'))
+try: os.setxattr('/opt', 'user.overlay.opaque', b'y')
+except OSError: pass  # Linux 6.6 refuses it, a later one keeps it under another name
+act('not-opaque', lambda: get('/opt/others').decode())
+act('whiteout', lambda: os.mknod('/opt/w', stat.S_IFCHR, 0))
+act('changes', lambda: put('/run/.changes/opt/x', 'x'))
+act('high', lambda: put('/opt/high', '+')); act('chown-high', lambda: os.chown('/opt/high', 0, 0)); act('read-high', lambda: get('/opt/high').decode())
+act('beyond', lambda: os.chown('/opt/mine', 65536, 65536)); act('setuid-beyond', lambda: os.setuid(65536))
+act('own-sudo', lambda: put('/run/bin/sudo', 'x')); act('hidden-sudo', lambda: os.unlink('/run/bin/sudo'))
+USER_OF = ' -c "import os; print(os.geteuid(), os.getegid())"'
+act('old', lambda: as_user(lambda: os.popen('/opt/setid' + USER_OF).read().strip()))
+shutil.copy('/opt/setid', '/opt/new'); os.chmod('/opt/new', 0o6755)
+act('new', lambda: as_user(lambda: os.popen('/opt/new' + USER_OF).read().strip()))
+act('as-root', lambda: os.popen('/opt/new' + USER_OF).read().strip())
+"""
+
+SYSTEM = r"""
+for path in ('net/ipv4/ip_unprivileged_port_start', 'net/core/somaxconn', 'user/max_user_namespaces', 'kernel/ns_last_pid', 'kernel/hostname', 'fs/mqueue/queues_max'):
+    act(path, lambda: put('/proc/sys/' + path, '1'))
+act('read', lambda: get('/proc/sys/net/core/somaxconn') and 'done')
+act('chmod-sysctl', lambda: os.chmod('/proc/sys/net/core/somaxconn', 0o777))
+for path in ('kcore', 'kmsg', 'kallsyms', 'sysrq-trigger', 'slabinfo', 'vmallocinfo', 'timer_list', 'keys', 'kpagecount', 'iomem'):
+    try: text = get('/proc/' + path)[:10] if path != 'kmsg' else os.read(os.open('/proc/kmsg', os.O_RDONLY | os.O_NONBLOCK), 10)
+    except OSError as e: text = b''
+    act(path, lambda: 'nothing' if not text else repr(text))
+for name in ('mem', 'environ', 'maps', 'auxv', 'syscall', 'stack', 'ns/user', 'fd', 'root/etc', 'cwd', 'exe'):
+    act('1/' + name, lambda: (os.listdir if name in ('fd', 'root/etc') else os.readlink if name in ('exe', 'cwd', 'ns/user') else get)('/proc/1/' + name) and 'done')
+for name in ('oom_score_adj', 'coredump_filter', 'clear_refs', 'sched', 'mem'):
+    act('write-1/' + name, lambda: put('/proc/1/' + name, '1'))
+for number, name, arguments in ((101, 'ptrace', (16, 1, 0, 0)), (310, 'process_vm_readv', (1, 0, 0, 0, 0, 0)), (438, 'pidfd_getfd', (os.pidfd_open(1), 3, 0)), (312, 'kcmp', (1, 1, 0, 0, 0))):
+    act(name, lambda: call(number, *arguments))
+for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP, signal.SIGSEGV, signal.SIGCHLD):
+    os.kill(1, number)
+act('alive', lambda: str([line.split()[1] for line in open('/proc/1/status') if line.startswith('State')][0] in 'SRD'))
+act('own-child', lambda: get('/proc/self/maps') and 'done')
+act('lease', lambda: str(os.path.exists('/run/cloche-ids') or any('cloche-ids' in os.readlink('/proc/self/fd/' + fd) for fd in ('0', '1', '2'))) + str(6 in map(int, os.listdir('/proc/self/fd'))))
+"""
+
+
+NOT_WRITTEN = ("net/ipv4/ip_unprivileged_port_start", "net/core/somaxconn", "user/max_user_namespaces", "kernel/ns_last_pid", "kernel/hostname", "fs/mqueue/queues_max", "chmod-sysctl")
+SHOW_NOTHING = ("kcore", "kmsg", "kallsyms", "sysrq-trigger", "slabinfo", "vmallocinfo", "timer_list", "keys", "kpagecount", "iomem")
+OF_PID_1 = [*(f"1/{name}" for name in ("mem", "environ", "maps", "auxv", "syscall", "stack", "ns/user", "fd", "root/etc", "cwd", "exe")),
+            *(f"write-1/{name}" for name in ("oom_score_adj", "coredump_filter", "clear_refs", "sched", "mem"))]
+
+
+def test_rights_and_calls():
+    need_writable_roots()
+    with Keeper(trees=make_store()) as keeper:
+        equal(run(sandbox(keeper), RIGHTS), {"caps": "00000000000004fb", "no-new-privs": "1", **dict.fromkeys(REFUSED, "EPERM")})
+
+
+def test_devices_attributes_and_set_ids():
+    need_writable_roots()
+    with Keeper(trees=make_store()) as keeper:
+        equal(run(sandbox(keeper), FILES), {
+            **dict.fromkeys(("null", "null-in-tmp", "kmsg", "kmsg-in-tmp", "disk", "disk-in-tmp", "chmod-null", "chown-null", "capability", "trusted", "whiteout"), "EPERM"),
+            "write-null": "done", "remove-null": "EROFS", "user-attribute": "done", "not-opaque": "image", "changes": "EROFS",
+            "high": "EACCES", "chown-high": "EOVERFLOW", "read-high": "EACCES", "beyond": "EINVAL", "setuid-beyond": "EINVAL",
+            "own-sudo": "done", "hidden-sudo": "done", "old": "1000 1000", "new": "1000 1000", "as-root": "0 0"})
+        equal(run(sandbox(keeper), "act('sudo', lambda: str(os.path.exists('/run/bin/sudo')))"), {"sudo": "True"})  # another box's is as it was
+
+
+def test_the_system_and_our_programs():
+    need_writable_roots()
+    with Keeper(trees=make_store()) as keeper:
+        box = sandbox(keeper)
+        said = run(box, SYSTEM)
+        assert {said.pop(name) for name in NOT_WRITTEN} <= {"EACCES", "EROFS"}, said
+        equal(said, {**dict.fromkeys(SHOW_NOTHING, "nothing"), **dict.fromkeys(OF_PID_1, "EACCES"), **dict.fromkeys(("ptrace", "process_vm_readv", "pidfd_getfd", "kcmp"), "EPERM"),
+                     "read": "done", "own-child": "done", "alive": "True", "lease": "FalseFalse"})
+        equal(box.said("echo lives"), "lives\n")
+
+
+FILL = r"""
+def fill(path):
+    with open(path, 'wb', buffering=0) as file:
+        for _ in range(64): file.write(bytes(1 << 20))
+    return 'full'
+def many(path):
+    os.mkdir(path)
+    for number in range(4000): open(f'{path}/{number}', 'w').close()
+for top in ('/opt', '/root', '/run', '/etc'):
+    act(top, lambda: fill(top + '/big')); os.unlink(top + '/big')
+    act(top + '-inodes', lambda: many(top + '/many')); shutil.rmtree(top + '/many')
+act('small', lambda: put('/root/small', 'x' * 100000))
+def forks():
+    for uid in range(2000, 2100):
+        if os.fork() == 0: os.closerange(0, 3); os.setuid(uid); signal.pause()
+act('forks', forks)
+"""
+
+
+def test_quotas():
+    """Of the whole box, whatever user its programs become."""
+    need_writable_roots()
+    with Keeper(trees=make_store()) as keeper:
+        tops = ("/opt", "/root", "/run", "/etc")
+        box = sandbox(keeper)
+        equal(run(box, FILL), {**dict.fromkeys(tops, "ENOSPC"), **dict.fromkeys((f"{top}-inodes" for top in tops), "ENOSPC"), "small": "done", "forks": "EAGAIN"})
+
+
+# ---- leases of ids ------------------------------------------------------------------------------------------------------
+
+def first_of(box):
+    return int(box.said("read -r zero first count < /proc/self/uid_map; echo $first").strip())
+
+
+def is_leased(first):
+    """As a keeper would find it."""
+    import fcntl
+    try:
+        with open(f"{LEASES}/{first}") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def test_no_two_boxes_share_ids():
+    need_writable_roots()
+    trees = make_store()
+    with Keeper(trees=trees) as keeper, Keeper(trees=trees) as beside:
+        boxes = [sandbox(keeper), sandbox(keeper), sandbox(beside)]
+        firsts = [first_of(box) for box in boxes]
+        assert all(abs(a - b) >= 65536 for i, a in enumerate(firsts) for b in firsts[:i]), firsts
+        assert all(0x70400000 <= first <= 0x78000000 - 65536 for first in firsts), firsts
+        equal([is_leased(first) for first in firsts], [True] * 3)
+        boxes[0].drop()
+        equal([is_leased(first) for first in firsts], [False, True, True])
+    equal([is_leased(first) for first in firsts], [False] * 3)
+
+
+def test_a_killed_keeper_leaves_no_range_to_others_while_its_box_lives():
+    need_writable_roots()
+    from cloche import wait_for
+    trees = make_store()
+    keeper = Keeper(trees=trees)
+    box = sandbox(keeper)
+    first = first_of(box)
+    program = keeper.ask(do="keeper")["pid"]
+    holder = next(pid for pid in subprocess.run(["pgrep", "-P", str(program)], stdout=subprocess.PIPE, text=True).stdout.split() if os.path.exists(f"/proc/{pid}/fd/6"))
+    equal(os.readlink(f"/proc/{holder}/fd/6"), f"{LEASES}/{first}")  # of PID 1, which ends last
+    os.kill(program, 9)
+    wait_for(lambda: not is_leased(first), "the end of the box and its lease")
+    os.remove(f"{LEASES}/{first}")
+    keeper.process.stdin.close()
+    keeper.process.wait()
+    keeper.process.stdout.close()
+    with Keeper(trees=trees) as again:  # removes the groups of the killed one
+        equal(sandbox(again).said("echo $EUID"), "0\n")
+
+
+def test_requests_that_are_refused():
+    need_writable_roots()
+    trees = make_store()
+    with Keeper(trees=trees) as keeper:
+        for spec in ({"image": TREE}, {"sandbox": True}, {"sandbox": True, "image": TREE, "mount": "/data"}):
+            equal(refusal(keeper.box, root=True, **spec).code, "invalid_argument")
+        refused = refusal(sandbox(keeper).context, keeper.template())
+        assert refused.code == "invalid_state" and "writable root" in refused.message, refused
+
+
+def test_an_ordinary_users_keeper_refuses():
+    need_ordinary_user()
+    trees = make_store()
+    for here, directories, files in os.walk("store"):
+        for name in (".", *directories, *files):
+            os.chown(f"{here}/{name}", USER, USER, follow_symlinks=False)
+    with Keeper(*ORDINARY_USER, trees=trees) as keeper:
+        refused = refusal(keeper.sandbox, image=TREE, root=True)
+        assert refused.code == "privilege" and "root's daemon" in refused.message, refused
+        equal(keeper.sandbox(image=TREE).said("echo $EUID"), "1000\n")
