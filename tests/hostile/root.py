@@ -109,7 +109,7 @@ def test_the_permitted():
         equal(run(box, PERMITTED), {
             "ids": "((0, 0, 0), (0, 0, 0), [])", "chown": "done", "owner": "33", "owners": "[0, 33, 65534]", "dac": "done", "fowner": "done", "last": "done",
             "setgroups": "(65535, 65535, 65535)", "kill": "9", "port": "done", "port-of-user": "EACCES", "fsetid": "0o4755", "run": "done", "etc": "done",
-            "passwd": "['www-data:x:33:33::/var/www:/bin/false', 'user:x:1000:1000:user:/home/user:/bin/sh', '']", "home": "1000", "user": "None",
+            "passwd": "['www-data:x:33:33::/var/www:/bin/false', 'user:*:1000:1000:user:/home/user:/bin/sh', '']", "home": "1000", "user": "None",
             "user-of-root": "EACCES", "mkfifo": "done", "sudo": "1 0", "sudo-of-user": "1"})
         shared = box.share()  # an isolated session
         equal(run(shared, "act('uid', lambda: str(os.getuid())); act('chown', lambda: os.chown('/opt/made', 7, 7)); act('pid', lambda: str(os.getpid() < 10)); act('setgroups', lambda: os.setgroups([5]))"),
@@ -240,7 +240,7 @@ act('forks', forks)
 
 
 def test_quotas():
-    """Of the whole box, whatever user its programs become."""
+    """They hold the whole box, whatever user its programs become."""
     need_writable_roots()
     with Keeper(trees=make_store()) as keeper:
         tops = ("/opt", "/root", "/run", "/etc")

@@ -82,12 +82,13 @@ static const struct {
         {RESOLV_CONF, ""},
 };
 /* A box with a root of its own has the accounts of its image, for packages name theirs, and then this one: the first
- * row of a name or number counts. */
+ * row of a name or number counts. Its password is no x: su(1) would look for it in /etc/shadow, which is the image's.
+ */
 static const struct {
         const char *name, *own, *added;
 } accounts[] = {
         {PASSWD, "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
-         "user:x:1000:1000:user:/home/user:/bin/sh\n"},
+         "user:*:1000:1000:user:/home/user:/bin/sh\n"},
         {GROUP, "root:x:0:\nnogroup:x:65534:\n", "user:x:1000:\n"},
 };
 #define ACCOUNTS_BYTES_MAX (1u << 20)

@@ -1,0 +1,148 @@
+"""Sandboxes whose commands are root: Debian's own apt, dpkg, useradd and su work in them, and owners are saved with them."""
+import hashlib
+import io
+import os
+import subprocess
+import sys
+import tarfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import egress
+from cloche import cli, equal, need_root, need_writable_roots
+from image_trees import copy_files, copy_programs, make_store
+from package_files import Index
+from rpc import Daemon
+
+TIMEOUT = 150
+PACKAGE = """Package: hello-root
+Version: 1
+Architecture: all
+Maintainer: nobody
+Description: owners
+"""
+SCRIPT = "#!/bin/sh -e\nuseradd --system --home-dir /var/lib/hello hello\nmkdir /var/lib/hello\nchown hello:hello /var/lib/hello\nchmod 750 /var/lib/hello\nid -u > /var/lib/hello/by\n"
+PROGRAMS = ["/usr/bin/" + name for name in "apt-get chown chmod cat diff dpkg dpkg-deb dpkg-split dpkg-query id ls mkdir rm stat su setpriv tar".split()] + \
+           ["/usr/sbin/" + name for name in "useradd start-stop-daemon ldconfig runuser".split()] + ["/usr/lib/apt/methods/http", "/usr/lib/apt/methods/store"]
+MODULES = ["/usr/lib/x86_64-linux-gnu/security/pam_" + name for name in ("rootok.so", "unix.so", "permit.so")]
+PAM = "auth sufficient pam_rootok.so\naccount required pam_unix.so\nsession required pam_unix.so\npassword required pam_permit.so\n"
+ETC = {"passwd": "root:x:0:0:root:/root:/bin/sh\n_apt:x:42:65534::/nonexistent:/bin/false\nnobody:x:65534:65534::/:/bin/false\n",
+       "group": "root:x:0:\nshadow:x:42:\nnogroup:x:65534:\n", "shadow": "root:*:19000::::::\n_apt:!:19000::::::\n",
+       "login.defs": "UID_MIN 1000\nSYS_UID_MAX 999\nUSERGROUPS_ENAB yes\n", "pam.d/su": PAM, "pam.d/runuser": PAM, "pam.d/other": PAM}
+DIRECTORIES = ("opt", "var/lib/dpkg/info", "var/lib/dpkg/updates", "var/lib/dpkg/triggers", "var/lib/apt/lists/partial", "var/cache/apt/archives/partial", "var/log/apt", "etc/apt/apt.conf.d", "etc/pam.d", "sbin")
+
+
+def make_debian():
+    """An image in which this host's apt and dpkg work."""
+    store, (digest,) = make_store(1)
+    tree = f"{store}/trees/{digest}"
+    os.makedirs(f"{tree}/usr/sbin")
+    os.symlink("usr/sbin", f"{tree}/sbin")
+    copy_programs(tree, *PROGRAMS, *MODULES)
+    copy_files(tree, [f"/usr/share/dpkg/{name}table" for name in ("cpu", "os", "tuple")])
+    for path in DIRECTORIES:
+        os.makedirs(f"{tree}/{path}", exist_ok=True)
+    for name, text in ETC.items():
+        with open(f"{tree}/etc/{name}", "w") as file:
+            file.write(text)
+    os.chmod(f"{tree}/etc/shadow", 0o640)
+    os.chown(f"{tree}/etc/shadow", 0, 42)
+    for name in ("status", "available"):
+        open(f"{tree}/var/lib/dpkg/{name}", "w").close()
+    return store, digest
+
+
+def serve_package():
+    """An index of one package, at an address that a policy may allow."""
+    os.makedirs("package/DEBIAN")
+    os.makedirs("package/srv/hello")
+    os.chown("package/srv/hello", 33, 33)
+    for name, text, mode in (("control", PACKAGE, 0o644), ("postinst", SCRIPT, 0o755)):
+        with open(f"package/DEBIAN/{name}", "w") as file:
+            file.write(text)
+        os.chmod(f"package/DEBIAN/{name}", mode)
+    subprocess.run(["dpkg-deb", "--build", "package", "hello.deb"], check=True, stdout=subprocess.DEVNULL)
+    with open("hello.deb", "rb") as file:
+        package = file.read()
+    egress.World({})
+    egress.use_name_servers(egress.NAMES)
+    index = Index(egress.HOST, kinds=())
+    index.files = {"/apt/./hello.deb": package, "/apt/hello.deb": package,
+                   "/apt/./Packages": (PACKAGE + f"Filename: ./hello.deb\nSize: {len(package)}\nSHA256: {hashlib.sha256(package).hexdigest()}\n\n").encode()}
+    return index
+
+
+def said(frames, command, **more):
+    answer = frames.call("exec", sandbox="s", command=command, timeoutMs=60000, **more)
+    assert answer["exitCode"] == 0, answer
+    return answer["stdout"]
+
+
+OWNERS = "stat -c '%u %g %a' /var/lib/hello /srv/hello /home/bob /opt/mine /etc/shadow /home/user; cat /var/lib/hello/by; id bob; dpkg-query -W hello-root"
+OWNED = "999 999 750\n33 33 755\n1001 1001 700\n65535 7 640\n0 42 640\n1000 1000 755\n0\nuid=1001(bob) gid=1001(bob) groups=1001(bob)\nhello-root\t1\n"
+
+
+def test_packages_users_and_owners():
+    need_writable_roots()
+    store, digest = make_debian()
+    index = serve_package()
+    state = os.path.abspath("state")
+    os.mkdir(state)
+    with Daemon("--images", store, "--state-dir", state) as daemon, daemon.frames() as frames:
+        made = frames.call("sandbox.create", sandbox="s", image=digest, root=True, network={"allow": [index.url[7:]]})
+        equal((made["root"], made["writableRoot"]), (True, True))
+        said(frames, f"echo 'deb [trusted=yes] {index.url}/apt ./' > /etc/apt/sources.list; apt-get update >&2; apt-get install -y hello-root >&2")
+        assert "/apt/./hello.deb" in index.paths or "/apt/hello.deb" in index.paths, index.paths
+        equal(said(frames, "stat -c %u /var/lib/apt/lists/partial"), "42\n")  # apt fetched as _apt
+        said(frames, "useradd -m bob; chmod 700 /home/bob; echo x > /opt/mine; chmod 640 /opt/mine; chown 65535:7 /opt/mine")
+        equal(said(frames, "su bob -c 'id -u'; su user -c 'id -u'; setpriv --reuid 1000 --regid 1000 --clear-groups id -u; sudo -u user id -u; sudo id -u"), "1001\n1000\n1000\n1000\n0\n")
+        equal(said(frames, "python3 -c 'import socket; s = socket.create_server((\"\", 80)); c = socket.create_connection((\"127.0.0.1\", 80)); print(c.getpeername()[1])'"), "80\n")
+        equal(said(frames, OWNERS), OWNED)
+        frames.call("session.create", sandbox="s", session="apart", isolation=True)
+        equal(said(frames, OWNERS, session="apart"), OWNED)
+        frames.call("sandbox.stop", sandbox="s")
+        equal(said(frames, OWNERS), OWNED)
+        frames.call("file.write", sandbox="s", path="/etc/added", content="x")
+        equal(said(frames, "stat -c %u /etc/added"), "0\n")
+        refused = frames.refused("context.create", sandbox="s", language="python")
+        assert "writable root" in refused.message, refused
+        frames.call("sandbox.stop", sandbox="s")
+    with Daemon("--images", store, "--state-dir", state) as daemon, daemon.frames() as frames:
+        equal(frames.call("sandbox.get", sandbox="s")["root"], True)
+        equal(said(frames, OWNERS), OWNED)
+
+
+def test_archives_keep_owners():
+    need_writable_roots()
+    store, (digest,) = make_store(1)
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for name, kind, owner in (("in", tarfile.DIRTYPE, 33), ("in/file", tarfile.REGTYPE, 1000), ("in/link", tarfile.SYMTYPE, 7), ("in/beyond", tarfile.REGTYPE, 70000)):
+            member = tarfile.TarInfo(name)
+            member.type, member.uid, member.gid, member.mode, member.linkname = kind, owner, owner, 0o4755, "file"
+            tar.addfile(member)
+    with open("given.tar", "wb") as file:
+        file.write(data.getvalue())
+    with Daemon("--images", store) as daemon, daemon.frames() as frames:
+        for name, options in (("s", {"root": True}), ("plain", {})):
+            frames.call("sandbox.create", sandbox=name, image=digest, **options)
+            equal(cli("cp", "given.tar", f"{name}:given.tar", "--socket", daemon.path).code, 0)
+            frames.call("archive.extract", sandbox=name, path="given.tar", to="out")
+            frames.call("archive.create", sandbox=name, path="out", to="again.tar")
+            frames.call("archive.extract", sandbox=name, path="again.tar", to="twice")
+            look = "import os\nfor top in ('out', 'twice'): print([(os.lstat(f'{top}/in{end}').st_uid, os.lstat(f'{top}/in{end}').st_mode & 0o7777) for end in ('', '/file', '/link', '/beyond')])"
+            owners = (33, 1000, 7, 65534) if options else (1000,) * 4
+            line = str(list(zip(owners, (0o755, 0o755, 0o777, 0o755))))
+            equal(frames.call("exec", sandbox=name, command=f'python3 -c "{look}"')["stdout"], f"{line}\n{line}\n")
+
+
+def test_refusals():
+    need_root()
+    store, (digest,) = make_store(1)
+    with Daemon("--images", store) as daemon, daemon.frames() as frames:
+        for options, word in (({}, "root: name an image"), ({"image": digest, "writableRoot": False}, "leave writableRoot out"), ({"image": digest, "packages": {"pip": ["x"]}}, "leave them out, or root"),
+                              ({"image": digest, "mount": {"path": "/srv", "target": "/data"}}, "mounts")):
+            refused = frames.refused("sandbox.create", sandbox="s", root=True, **options)
+            assert refused.name == "invalid_argument" and word in refused.message, refused
+        told = cli("sandbox", "create", "s", "--root", "--socket", daemon.path)
+        equal((told.code, told.stderr), (2, b"cloche: --root: name an image of the store (--image)\n"), told)
+        equal(frames.call("sandbox.list")["sandboxes"], [])
