@@ -236,7 +236,7 @@ class Sandboxes(DaemonCase):
         self.assertEqual(box.exec("echo $X").stdout, "1\n")
         info = box.update(lifetime_ms=3600000, idle_action="pause", end_action="delete")
         self.assertIsNotNone(info.ends_at)
-        self.assertEqual((info.idle_action, info.end_action, info.writable_root), ("pause", "delete", False))
+        self.assertEqual((info.idle_action, info.end_action, info.writable_root, info.root), ("pause", "delete", False, False))
         box.stop()
         self.assertEqual(box.resume().resumed, "files")
         box.delete()

@@ -75,14 +75,14 @@ class Asked(PeerCase):
             seen.put(conversation.receive()[0])
         peer = self.enterContext(Peer(script))
         with cloche.Cloche(peer.address) as client, self.assertRaises(cloche.ConnectionLostError):
-            client.sandbox("a", limits=cloche.Limits(pids=9), env={"A": "1"}, network=cloche.Network(["x.org:443"]), idle_ms=0, labels={"k": "v"}, image="sha256:1", writable_root=True, image_settings={"env": {"A": "1"}}, packages={"pip": ("a==1",)})
+            client.sandbox("a", limits=cloche.Limits(pids=9), env={"A": "1"}, network=cloche.Network(["x.org:443"]), idle_ms=0, labels={"k": "v"}, image="sha256:1", writable_root=True, root=True, image_settings={"env": {"A": "1"}}, packages={"pip": ("a==1",)})
         self.assertEqual(seen.get(timeout=10)["params"], {
-            "sandbox": "a", "limits": {"pids": 9}, "env": {"A": "1"}, "network": {"allow": ["x.org:443"], "deny": []}, "idleMs": 0, "labels": {"k": "v"}, "image": "sha256:1", "writableRoot": True, "imageSettings": {"env": {"A": "1"}},
+            "sandbox": "a", "limits": {"pids": 9}, "env": {"A": "1"}, "network": {"allow": ["x.org:443"], "deny": []}, "idleMs": 0, "labels": {"k": "v"}, "image": "sha256:1", "writableRoot": True, "root": True, "imageSettings": {"env": {"A": "1"}},
             "packages": {"pip": ["a==1"]}})
 
     def test_members_of_answers(self):
-        info = cloche.SandboxInfo.read({"sandbox": "a", "idleAction": "pause", "endAction": "delete", "writableRoot": True})
-        self.assertEqual((info.idle_action, info.end_action, info.writable_root, info.volumes), ("pause", "delete", True, ()))
+        info = cloche.SandboxInfo.read({"sandbox": "a", "idleAction": "pause", "endAction": "delete", "writableRoot": True, "root": True})
+        self.assertEqual((info.idle_action, info.end_action, info.writable_root, info.root, info.volumes), ("pause", "delete", True, True, ()))
         self.assertEqual([cloche.SyncReport.read(raw).lost for raw in ({}, {"lost": ["/m"]})], [[], ["/m"]])
 
     def test_exec(self):

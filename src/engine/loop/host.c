@@ -97,6 +97,21 @@ static int try_times(const cloche_engine *engine, char *detail, size_t size)
         return 1;
 }
 
+/* The same is needed by the keeper (keeper/box-make.c). */
+static int try_root(const cloche_engine *engine, char *detail, size_t size)
+{
+        const struct cgroup_host *groups = keeper_groups(engine->keeper);
+        const struct cgroup_place *missing = !groups->places[CGROUP_MEMORY].version ? &groups->places[CGROUP_MEMORY]
+                                             : !groups->places[CGROUP_PIDS].version ? &groups->places[CGROUP_PIDS]
+                                                                                    : NULL;
+
+        if (cloche_engine_guard(engine, CLOCHE_GUARD_PRIVATE_UID, NULL) != CLOCHE_GUARD_ENFORCED)
+                snprintf(detail, size, "root's keeper alone has ids to lend");
+        else if (missing)
+                snprintf(detail, size, "groups for memory and pids must hold it: %.150s", missing->reason);
+        return !detail[0];
+}
+
 void cloche_engine_host(const cloche_engine *engine, struct cloche_host_report *ret)
 {
         static int (*const tries[CLOCHE_HOST_COUNT])(const cloche_engine *engine, char *detail, size_t size) = {
@@ -105,6 +120,7 @@ void cloche_engine_host(const cloche_engine *engine, struct cloche_host_report *
                 [CLOCHE_HOST_FUSE] = try_fuse,
                 [CLOCHE_HOST_FUSE_PASSTHROUGH] = try_passthrough,
                 [CLOCHE_HOST_FINE_TIMES] = try_times,
+                [CLOCHE_HOST_SANDBOX_ROOT] = try_root,
         };
         static const struct cloche_host_report rows[CLOCHE_HOST_COUNT] = {
 #define CLOCHE_HOST(symbol, feature, release, instead) \
