@@ -41,6 +41,21 @@ static void test_sizes(void)
         CHECK(check(&request, &e) == -CLOCHE_E_PROTOCOL, "and nothing more: %s", e.msg);
 }
 
+static void test_roots(void)
+{
+        struct keeper_request request = make_request();
+        struct cloche_err e = {0};
+
+        request.spec.is_sandbox = request.spec.has_root = 1;
+        memset(request.spec.image, '0', sizeof(KEEPER_TREE_PREFIX) - 1 + KEEPER_TREE_DIGITS);
+        memcpy(request.spec.image, KEEPER_TREE_PREFIX, sizeof(KEEPER_TREE_PREFIX) - 1);
+        CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT, "root has a writable root: %s", e.msg);
+        request.spec.has_writable_root = 1;
+        CHECK(check(&request, &e) == 0, "and then it is taken: %s", e.msg);
+        request.spec.has_root = 2;
+        CHECK(check(&request, &e) == -CLOCHE_E_PROTOCOL, "a flag is 0 or 1: %s", e.msg);
+}
+
 static void test_parents(void)
 {
         struct keeper_request request = make_request();
@@ -394,6 +409,7 @@ static void test_volumes_of_a_box(void)
 int main(void)
 {
         test_sizes();
+        test_roots();
         test_parents();
         test_users();
         test_paths();

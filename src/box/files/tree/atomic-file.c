@@ -101,12 +101,14 @@ int place_make_directories(const char *path, int whole, mode_t mode, int *ret_ma
         return 0;
 }
 
-/* Determine the new file's mode; refuse a directory or special file. */
-static int look(int dir_fd, const char *name, const char *path, mode_t *mode, int *ret_exists, struct cloche_err *e)
+/* Determine the new file's mode and owner; refuse a directory or special file. */
+static int look(int dir_fd, const char *name, const char *path, mode_t *mode, struct stat *ret_old, int *ret_exists,
+                struct cloche_err *e)
 {
         struct stat status;
 
         *ret_exists = fstatat(dir_fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0;
+        *ret_old = status;
         if (!*ret_exists && errno != ENOENT)
                 return files_os(e, errno, "look at %s", path);
         if (*ret_exists && S_ISDIR(status.st_mode))
@@ -116,6 +118,14 @@ static int look(int dir_fd, const char *name, const char *path, mode_t *mode, in
         if (!*mode)
                 *mode = *ret_exists && S_ISREG(status.st_mode) ? status.st_mode & 07777 : 0644;
         return 0;
+}
+
+/* Root of a box writes to files of others there, which stay theirs. */
+static int give(int fd, const struct stat *old)
+{
+        int is_others = S_ISREG(old->st_mode) && (old->st_uid != 0 || old->st_gid != 0);
+
+        return is_others && geteuid() == 0 ? fchown(fd, old->st_uid, old->st_gid) : 0;
 }
 
 static int open_in_place(struct place *p, const char *path, struct cloche_err *e)
@@ -131,9 +141,10 @@ static int open_in_place(struct place *p, const char *path, struct cloche_err *e
 
 int place_open_at(struct place *p, int dir_fd, const char *name, const char *path, mode_t mode, struct cloche_err *e)
 {
+        struct stat old;
         int exists, r;
 
-        r = look(dir_fd, name, path, &mode, &exists, e);
+        r = look(dir_fd, name, path, &mode, &old, &exists, e);
         if (r < 0)
                 return r;
         if (exists && p->refuses)
@@ -150,7 +161,9 @@ int place_open_at(struct place *p, int dir_fd, const char *name, const char *pat
                 return exists && (r == EACCES || r == EPERM) ? open_in_place(p, path, e)
                                                              : files_os(e, r, "write %s", path);
         }
-        return fchmod(p->fd, mode) < 0 ? files_os(e, errno, "set the mode of %s", path) : 0;
+        return (exists && give(p->fd, &old) < 0) || fchmod(p->fd, mode) < 0
+                       ? files_os(e, errno, "set owner and mode of %s", path)
+                       : 0;
 }
 
 int files_place_open(struct place *p, const char *path, mode_t mode, struct cloche_err *e)
