@@ -172,6 +172,10 @@ int box_shared_check(struct keeper_state *keeper, const struct keeper_box_spec *
                 return err_set(e, CLOCHE_E_STATE,
                                "the sandbox has mounts, which an interpreter forked from a template can use only with "
                                "root's daemon: use sessions and processes, or a sandbox without mounts");
+        if (row && row->ids.fd >= 0 && spec->parent != KEEPER_NO_BOX)
+                return err_set(e, CLOCHE_E_STATE,
+                               "the sandbox has root, whose users an interpreter forked from a template does not have: "
+                               "use sessions and processes, or a sandbox without root");
         if (row && row->has_writable_root && spec->parent != KEEPER_NO_BOX)
                 return err_set(e, CLOCHE_E_STATE,
                                "the sandbox has a writable root, which an interpreter forked from a template does not "

@@ -267,6 +267,8 @@ static int check_spec(const struct keeper_box_spec *spec, struct cloche_err *e)
                 return err_set(e, CLOCHE_E_PROTOCOL, "has_root is %u", spec->has_root);
         if (spec->has_root && !spec->has_writable_root)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "root is that of a sandbox with a writable root");
+        if (spec->has_root && spec->mount_count > 0) /* their files belong to one user */
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a sandbox with root has no mounts and volumes");
         r = check_image(spec->image, e);
         if (r == 0)
                 r = check_path(spec->runtime_dir, "runtime_dir", e);

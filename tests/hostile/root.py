@@ -308,7 +308,7 @@ def test_requests_that_are_refused():
         for spec in ({"image": TREE}, {"sandbox": True}, {"sandbox": True, "image": TREE, "mount": "/data"}):
             equal(refusal(keeper.box, root=True, **spec).code, "invalid_argument")
         refused = refusal(sandbox(keeper).context, keeper.template())
-        assert refused.code == "invalid_state" and "writable root" in refused.message, refused
+        assert refused.code == "invalid_state" and "has root" in refused.message, refused
 
 
 def test_an_ordinary_users_keeper_refuses():

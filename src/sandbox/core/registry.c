@@ -349,22 +349,31 @@ static int check_image_name(const json_t *params, struct cloche_err *e)
 
 static int check_writable_root(const json_t *params, const struct image *image, struct cloche_err *e)
 {
-        int has_root = json_is_true(json_object_get(params, "root"));
-
-        if (!wants_writable_root(params))
+        if (!json_is_true(json_object_get(params, "writableRoot")))
                 return 0;
-        if (has_root && json_is_false(json_object_get(params, "writableRoot")))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "root has a writable root: leave writableRoot out, or set it to true");
         if (!image->name[0])
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s: name an image of the store (image)",
-                               has_root ? "root" : "writableRoot");
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "writableRoot: name an image of the store (image)");
         if (json_object_get(params, "mount") || json_object_get(params, "packages") ||
             json_object_get(params, "volumes"))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
                                "a sandbox with a writable root has no mounts, volumes and packages: leave them out, or "
-                               "%s",
-                               has_root ? "root" : "writableRoot");
+                               "writableRoot");
+        return 0;
+}
+
+static int check_root(const json_t *params, const struct image *image, struct cloche_err *e)
+{
+        if (!json_is_true(json_object_get(params, "root")))
+                return 0;
+        if (json_is_false(json_object_get(params, "writableRoot")))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "root has a writable root: leave writableRoot out, or set it to true");
+        if (!image->name[0])
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "root: name an image of the store (image)");
+        if (json_object_get(params, "mount") || json_object_get(params, "packages") ||
+            json_object_get(params, "volumes"))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "a sandbox with root has no mounts, volumes and packages: leave them out, or root");
         return 0;
 }
 
@@ -390,6 +399,8 @@ int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
                 r = check_image_name(request->params, e);
         if (r == 0)
                 r = image_take_members(request->all->engine, request->params, &image, e);
+        if (r == 0 && !s)
+                r = check_root(request->params, &image, e);
         if (r == 0 && !s)
                 r = check_writable_root(request->params, &image, e);
         if (r == 0 && !s)

@@ -15,7 +15,7 @@ export interface SandboxCreateParams {
   imageSettings?: Record<string, unknown> | undefined
   /** true: the directories of its image can be changed, by a copy in its quota, and belong to its user; it stays. Needs image, and root's daemon; not with mount, volumes or packages, and it has no contexts. */
   writableRoot?: boolean | undefined
-  /** true: its programs are root of 65,536 users of its own, with rights over its files, processes and ports; writableRoot is implied, and it stays. Needs root's daemon and control groups for memory and pids. */
+  /** true: its programs are root of 65,536 users of its own, with rights over its files, processes and ports; writableRoot is implied, and it stays. Needs root's daemon and control groups for memory and pids; not with mount, volumes or packages, and it has no contexts. */
   root?: boolean | undefined
   /** Directories and files of the host under rules: an object as that of a run, without sync. It stays. Writes of the guest stay in the sandbox until it stops. */
   mount?: Record<string, unknown> | undefined
