@@ -232,6 +232,14 @@ for top in ('/opt', '/root', '/run', '/etc'):
     act(top, lambda: fill(top + '/big')); os.unlink(top + '/big')
     act(top + '-inodes', lambda: many(top + '/many')); shutil.rmtree(top + '/many')
 act('small', lambda: put('/root/small', 'x' * 100000))
+def memory():
+    for uid in range(3000, 3004):
+        if os.fork() == 0: os.close(held); os.setuid(uid); kept = b'x' * (80 << 20); os.read(gate, 1); os._exit(0)
+    first = os.waitpid(-1, 0)[1]  # of one that is killed, for the others wait
+    os.close(held)
+    return str([first, *(os.waitpid(-1, 0)[1] for _ in range(3))][0])
+gate, held = os.pipe()
+act('memory', memory)
 def forks():
     for uid in range(2000, 2100):
         if os.fork() == 0: os.closerange(0, 3); os.setuid(uid); signal.pause()
@@ -245,7 +253,7 @@ def test_quotas():
     with Keeper(trees=make_store()) as keeper:
         tops = ("/opt", "/root", "/run", "/etc")
         box = sandbox(keeper)
-        equal(run(box, FILL), {**dict.fromkeys(tops, "ENOSPC"), **dict.fromkeys((f"{top}-inodes" for top in tops), "ENOSPC"), "small": "done", "forks": "EAGAIN"})
+        equal(run(box, FILL), {**dict.fromkeys(tops, "ENOSPC"), **dict.fromkeys((f"{top}-inodes" for top in tops), "ENOSPC"), "small": "done", "memory": "9", "forks": "EAGAIN"})
 
 
 # ---- leases of ids ------------------------------------------------------------------------------------------------------
@@ -321,3 +329,13 @@ def test_an_ordinary_users_keeper_refuses():
         refused = refusal(keeper.sandbox, image=TREE, root=True)
         assert refused.code == "privilege" and "root's daemon" in refused.message, refused
         equal(keeper.sandbox(image=TREE).said("echo $EUID"), "1000\n")
+
+
+def test_without_control_groups():
+    need_writable_roots()
+    trees = make_store()
+    hidden = ["unshare", "-m", "sh", "-ec", 'mount -t tmpfs none /sys/fs/cgroup; exec "$@"', "sh"]
+    with Keeper(*hidden, trees=trees) as keeper:
+        refused = refusal(sandbox, keeper)
+        assert refused.code == "guard_missing" and "needs the memory control group" in refused.message, refused
+        equal(keeper.sandbox(image=TREE, writable_root=True).said("echo $EUID"), "1000\n")
