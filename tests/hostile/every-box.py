@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import attempts
-from cloche import SOURCE, descendants, equal, need_ordinary_user, need_root
+from cloche import SOURCE, descendants, equal, need_ordinary_user, need_root, need_writable_roots
 from image_trees import make_store
 
 sys.path.insert(0, os.path.join(SOURCE, "tests/daemon"))
@@ -15,6 +15,8 @@ from rpc import Daemon, private_of_user  # noqa: E402
 PRINTED = attempts.program() + "\nimport json\nprint(json.dumps(FOUND))\n"
 # Acts that CAP_SYS_ADMIN permits in a user namespace of its own (decision 0018).
 OF_A_TEMPLATE = {"the right to administrate", "groups of its namespace", "attributes of integrity"}
+# Acts over its own box that root of a sandbox has the rights for (decision 0043).
+OF_ROOT = {"other users", "capabilities", "the box's own programs", "leases on what others use", "attributes of trust"}
 
 
 def says(frames, **where):
@@ -77,6 +79,13 @@ def contexts(frames):
     yield "a context that was rolled back", cell(frames, "c", "a"), OF_A_TEMPLATE
 
 
+def roots(frames, image):
+    frames.call("sandbox.create", sandbox="root", image=image, root=True)
+    yield "a sandbox with root", says(frames, sandbox="root"), OF_ROOT
+    frames.call("session.create", sandbox="root", session="apart", isolation=True)
+    yield "a session of root with processes of its own", says(frames, sandbox="root", session="apart"), OF_ROOT
+
+
 def scores_of_first_processes(daemon):
     """The scores of those that are PID 1 of a pid namespace. Boxes come and go meanwhile."""
     for pid in descendants(daemon):
@@ -117,6 +126,13 @@ def test_boxes_of_an_image():
     store, (one,) = make_store(1)
     with Daemon("--images", store, "--image", one, "--mount-root", os.getcwd()) as daemon, daemon.frames() as frames:
         equal(climb(daemon.process.pid, frames, runs, mounted, sandboxes, contexts), 14)
+
+
+def test_boxes_with_root():
+    need_writable_roots()
+    store, (one,) = make_store(1)
+    with Daemon("--images", store) as daemon, daemon.frames() as frames:
+        equal(climb(daemon.process.pid, frames, lambda frames: roots(frames, one)), 2)
 
 
 def test_boxes_of_an_ordinary_user():

@@ -156,6 +156,9 @@ act('changes', lambda: put('/run/.changes/opt/x', 'x'))
 act('high', lambda: put('/opt/high', '+')); act('chown-high', lambda: os.chown('/opt/high', 0, 0)); act('read-high', lambda: get('/opt/high').decode())
 act('beyond', lambda: os.chown('/opt/mine', 65536, 65536)); act('setuid-beyond', lambda: os.setuid(65536))
 act('own-sudo', lambda: put('/run/bin/sudo', 'x')); act('hidden-sudo', lambda: os.unlink('/run/bin/sudo'))
+act('mask', lambda: os.unlink('/run/.null')); act('moved-mask', lambda: os.rename('/run/.nothing', '/run/nothing')); act('in-mask', lambda: put('/run/.nothing/x', 'x'))
+act('beside-mask', lambda: put('/run/own', 'x')); act('masked', lambda: str([os.stat('/proc/keys').st_rdev == os.makedev(1, 3), os.listdir('/proc/fs')]))
+act('in-masked', lambda: put('/proc/fs/x', 'x'))
 USER_OF = ' -c "import os; print(os.geteuid(), os.getegid())"'
 act('old', lambda: as_user(lambda: os.popen('/opt/setid' + USER_OF).read().strip()))
 shutil.copy('/opt/setid', '/opt/new'); os.chmod('/opt/new', 0o6755)
@@ -201,12 +204,13 @@ def test_rights_and_calls():
 def test_devices_attributes_and_set_ids():
     need_writable_roots()
     with Keeper(trees=make_store()) as keeper:
-        equal(run(sandbox(keeper), FILES), {
+        box = sandbox(keeper)
+        equal(run(box, FILES), {
             **dict.fromkeys(("null", "null-in-tmp", "kmsg", "kmsg-in-tmp", "disk", "disk-in-tmp", "chmod-null", "chown-null", "capability", "trusted", "whiteout"), "EPERM"),
             "write-null": "done", "remove-null": "EROFS", "user-attribute": "done", "not-opaque": "image", "changes": "EROFS",
             "high": "EACCES", "chown-high": "EOVERFLOW", "read-high": "EACCES", "beyond": "EINVAL", "setuid-beyond": "EINVAL",
-            "own-sudo": "done", "hidden-sudo": "done", "old": "1000 1000", "new": "1000 1000", "as-root": "0 0"})
-        equal(run(sandbox(keeper), "act('sudo', lambda: str(os.path.exists('/run/bin/sudo')))"), {"sudo": "True"})  # another box's is as it was
+            "own-sudo": "EROFS", "hidden-sudo": "EROFS", "mask": "EBUSY", "moved-mask": "EBUSY", "in-mask": "EROFS", "beside-mask": "done", "masked": "[True, []]", "in-masked": "EROFS", "old": "1000 1000", "new": "1000 1000", "as-root": "0 0"})
+        equal(run(box.share(), "act('masked', lambda: str(os.stat('/proc/keys').st_rdev == os.makedev(1, 3)))"), {"masked": "True"})
 
 
 def test_the_system_and_our_programs():

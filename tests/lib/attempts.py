@@ -101,7 +101,8 @@ def peer_pidfd():
 def top_of_proc():
     for directory, names, files in os.walk("/proc"):
         if directory == "/proc": names[:] = [name for name in names if not name.isdigit() and name not in ("self", "thread-self")]
-        for name in files: yield os.path.join(directory, name)
+        for name in files:
+            if not os.path.islink(os.path.join(directory, name)): yield os.path.join(directory, name)
 
 def places():
     """Of the descriptors there are, before anything is tried."""

@@ -172,22 +172,19 @@ static int make_places(struct cloche_err *e)
         return r;
 }
 
-/* Masks are copies of these two: one mount each, at half the cost of a new file system and its attributes. */
-#define MASK_DIRECTORY "run/.nothing"
-#define MASK_FILE "run/.null"
 #define MASK_ATTRIBUTES (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
 static int make_masks(struct cloche_err *e)
 {
         _cleanup_fd_ int null_fd = -EBADF;
-        int r = make_directory(MASK_DIRECTORY, 0555, e);
+        int r = make_directory(ROOT_MASK_DIRECTORY, 0555, e);
 
         if (r == 0)
-                r = write_file(MASK_FILE, "", 0, 0444, e);
+                r = write_file(ROOT_MASK_FILE, "", 0, 0444, e);
         if (r == 0)
                 r = mount_clone(AT_FDCWD, "dev/null", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
                                 &null_fd, e);
-        return r < 0 ? r : mount_attach(null_fd, MASK_FILE, e);
+        return r < 0 ? r : mount_attach(null_fd, ROOT_MASK_FILE, e);
 }
 
 static int mask(const char *path, struct cloche_err *e)
@@ -198,7 +195,7 @@ static int mask(const char *path, struct cloche_err *e)
                 return errno == ENOENT ? 0 : err_os(e, CLOCHE_E_MOUNT, errno, "look at /%s", path);
         if ((st.st_mode & 07) == 0)
                 return 0; /* no user of the box can open it */
-        return mount_bind(S_ISDIR(st.st_mode) ? MASK_DIRECTORY : MASK_FILE, path, e);
+        return mount_bind(S_ISDIR(st.st_mode) ? ROOT_MASK_DIRECTORY : ROOT_MASK_FILE, path, e);
 }
 
 /* A box beneath a template mounts its own over this one: the kernel permits a new /proc in a user

@@ -214,18 +214,34 @@ static int lay_over(void *data, const char *name, struct cloche_err *e)
                            : mount_attach(tree_fd, name, e);
 }
 
+/* Our entries of /run, which stay mounts of their own over the layer: masks of /proc are copied from two of them, also
+ * later for boxes that share, and no guest can replace a mount point. */
+static const char *const kept_in_run[] = {ROOT_MASK_DIRECTORY, ROOT_MASK_FILE, JAIL_BIN, "run/cloche"};
+
 /* Services write to /run; each start finds it as new, so its upper directory is none of the changes. */
 static int lay_over_run(struct cloche_err *e)
 {
         static const char *const options[] = {"lowerdir",        "run",       "upperdir", QUOTA "/run", "workdir",
                                               QUOTA "/run-work", "userxattr", NULL,       NULL};
         _cleanup_fd_ int tree_fd = -EBADF;
+        int kept_fds[COUNT(kept_in_run)], r = 0;
 
-        if (mkdir(QUOTA "/run", 0755) < 0 || mkdir(QUOTA "/run-work", 0700) < 0)
-                return err_os(e, CLOCHE_E_MOUNT, errno, "make the layer of /run");
-        tree_fd = mount_make("overlay", options, ATTRIBUTES);
-        return tree_fd < 0 ? err_os(e, CLOCHE_E_MOUNT, -tree_fd, "mount an overlay on /run")
-                           : mount_attach(tree_fd, "run", e);
+        for (size_t i = 0; i < COUNT(kept_in_run); i++)
+                kept_fds[i] = -EBADF;
+        for (size_t i = 0; r == 0 && i < COUNT(kept_in_run); i++)
+                r = mount_clone(AT_FDCWD, kept_in_run[i], MOUNT_ATTR_RDONLY, &kept_fds[i], e);
+        if (r == 0 && (mkdir(QUOTA "/run", 0755) < 0 || mkdir(QUOTA "/run-work", 0700) < 0))
+                r = err_os(e, CLOCHE_E_MOUNT, errno, "make the layer of /run");
+        if (r == 0 && (tree_fd = mount_make("overlay", options, ATTRIBUTES)) < 0)
+                r = err_os(e, CLOCHE_E_MOUNT, -tree_fd, "mount an overlay on /run");
+        if (r == 0)
+                r = mount_attach(tree_fd, "run", e);
+        for (size_t i = 0; i < COUNT(kept_in_run); i++) {
+                if (r == 0)
+                        r = mount_attach(kept_fds[i], kept_in_run[i], e);
+                fd_close(&kept_fds[i]);
+        }
+        return r;
 }
 
 static int lay_over_all(const struct jail_plan *plan, struct cloche_err *e)

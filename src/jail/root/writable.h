@@ -9,6 +9,10 @@
 
 #define ROOT_SCRATCH "run/scratch" /* mount point of a sandbox's root until root_turn; empty in other boxes */
 
+/* Masks of /proc are copies of these two: one mount each, at half the cost of a new file system and its attributes. */
+#define ROOT_MASK_DIRECTORY "run/.nothing"
+#define ROOT_MASK_FILE "run/.null"
+
 extern const char *const root_places[JAIL_PLACES]; /* below the root */
 
 /* Show the home directory at the place that the box's user has for it, too. */
