@@ -204,9 +204,115 @@ def test_it_is_saved_first():
             daemon.process.kill()
             daemon.process.wait()
         with Daemon("--state-dir", state) as daemon, daemon.frames() as frames:
-            assert state_of(frames, "a") == "stopped", "memory does not outlive the processes"
+            assert kinds(frames) == {"a": ("paused", "files"), "b": ("stopped", None), "c": ("stopped", None)}, "memory does not outlive the processes"
+            assert "lost" not in frames.call("sandbox.get", sandbox="a"), "nothing changed after the save"
+            assert frames.call("sandbox.get", sandbox="b")["lost"], "it was never saved"
             assert frames.call("sandbox.resume", sandbox="a")["resumed"] == "files"
             assert frames.call("exec", sandbox="a", command="cat f")["stdout"] == "kept\n"
+
+
+def kinds(frames):
+    return {s["sandbox"]: (s["state"], s.get("pauseKind")) for s in frames.call("sandbox.list")["sandboxes"]}
+
+
+def next_states(watcher, count):
+    seen = []
+    while len(seen) < count:
+        if not watcher.told:
+            watcher.turn()
+        _, params, _ = watcher.told.pop(0)
+        if params.get("event") == "state":
+            seen.append((params["about"]["state"], params["about"].get("pauseKind")))
+    return seen
+
+
+def test_files_only():
+    with Daemon() as daemon, daemon.frames() as frames, daemon.frames() as watcher:
+        frames.call("exec", sandbox="a", command="echo kept > f; cd /tmp")
+        watcher.ask("sandbox.events", sandbox="a")
+        watcher.call("sandbox.get", sandbox="a")
+        frames.call("process.start", sandbox="a", command="exec sleep 7656")
+        wait_for(lambda: any(b"sleep\x007656" in read(path) for path in glob.glob("/proc/[0-9]*/cmdline")))
+        answer = frames.call("sandbox.pause", sandbox="a", memory=False)
+        assert (answer["state"], answer["pauseKind"], answer["processes"]) == ("paused", "files", 0) and answer["savedAt"] and answer["pausedAt"]
+        assert not any(b"sleep\x007656" in read(path) for path in glob.glob("/proc/[0-9]*/cmdline")), "its processes have ended"
+        assert kinds(frames) == {"a": ("paused", "files")}
+        refused(frames, "paused already", "sandbox.pause", sandbox="a")
+        refused(frames, "paused already", "sandbox.pause", sandbox="a", memory=False)
+        assert frames.call("sandbox.save", sandbox="a")["state"] == "paused"
+        assert frames.call("exec", sandbox="a", command="cat /workspace/f; pwd")["stdout"] == "kept\n/tmp\n", "a request wakes it"
+        found = frames.call("sandbox.get", sandbox="a")
+        assert found["state"] == "running" and "pauseKind" not in found and "pausedAt" not in found
+        assert next_states(watcher, 2) == [("paused", "files"), ("running", None)]
+        assert frames.call("sandbox.pause", sandbox="a")["pauseKind"] == "memory"
+        assert frames.call("sandbox.pause", sandbox="a", memory=False)["pauseKind"] == "files", "its memory is given back"
+        assert frames.call("sandbox.resume", sandbox="a")["resumed"] == "files"
+        frames.call("sandbox.pause", sandbox="a", memory=False)
+        assert frames.call("sandbox.stop", sandbox="a")["state"] == "stopped"
+        assert kinds(frames) == {"a": ("stopped", None)}
+        refused(frames, "stopped", "sandbox.pause", sandbox="a", memory=False)
+        refused(frames, "would keep nothing", "sandbox.pause", sandbox="a", memory=False, save=False)
+        seen = next_states(watcher, 6)
+        assert seen[0] == ("paused", "memory") and seen[-2:] == [("paused", "files"), ("stopped", None)], seen
+
+
+def test_kinds_of_many_pauses_at_once():
+    with Daemon() as daemon, daemon.frames() as frames:
+        frames.call("exec", sandbox="a", command="echo kept > f")
+        memory, files = frames.ask("sandbox.pause", sandbox="a", save=False), frames.ask("sandbox.pause", sandbox="a", memory=False)
+        assert frames.wait(files)["pauseKind"] == "files"
+        assert frames.wait(memory)["state"] == "paused"
+        frames.call("exec", sandbox="a", command="true")
+        files, stop = frames.ask("sandbox.pause", sandbox="a", memory=False), frames.ask("sandbox.stop", sandbox="a")
+        assert frames.wait(stop)["state"] == "stopped"
+        try:
+            frames.wait(files)
+            raise AssertionError("it was stopped instead")
+        except Failed as error:
+            assert "was stopped" in error.message, error.message
+        files, delete = frames.ask("sandbox.pause", sandbox="a", memory=False), frames.ask("sandbox.delete", sandbox="a")
+        frames.wait(delete)
+        try:
+            frames.wait(files)
+            raise AssertionError("it was deleted")
+        except Failed as error:
+            assert error.name in ("invalid_state", "sandbox_ended"), error
+
+
+def test_a_paused_one_outlives_its_memory():
+    """After a stop of the daemon, kill -9 of the daemon and of its keeper; told by events too."""
+    with tempfile.TemporaryDirectory() as directory:
+        os.chmod(directory, 0o711)
+        state = os.path.join(directory, "state")
+        for end in ("stop", "kill", "keeper"):
+            with Daemon("--state-dir", state) as daemon, daemon.frames() as frames, daemon.frames() as watcher:
+                frames.call("exec", sandbox=end, command="echo kept > f")
+                frames.call("exec", sandbox=end + "-dirty", command="echo kept > f; (while :; do date > g; sleep 0.01; done) > /dev/null 2>&1 &")
+                for name in (end, end + "-dirty"):
+                    frames.call("sandbox.pause", sandbox=name)
+                frames.call("sandbox.create", sandbox=end + "-woken")
+                frames.call("sandbox.pause", sandbox=end + "-woken")
+                frames.call("exec", sandbox=end + "-woken", command="echo lost > f")
+                if end == "stop":
+                    assert daemon.stop() == 0
+                elif end == "kill":
+                    daemon.process.kill()
+                    daemon.process.wait()
+                else:
+                    keeper = keeper_of(below(daemon.process.pid))
+                    os.kill(keeper, signal.SIGKILL)
+                    wait_for(lambda: not groups(keeper))
+                    daemon.stop()
+            with Daemon("--state-dir", state) as daemon, daemon.frames() as frames:
+                told = kinds(frames)
+                assert told[end] == told[end + "-dirty"] == ("paused", "files"), (end, told)
+                assert told[end + "-woken"] == ("stopped", None), (end, told)
+                found = frames.call("sandbox.get", sandbox=end)
+                assert "lost" not in found and found["savedAt"] and found["pausedAt"], found
+                found = frames.call("sandbox.get", sandbox=end + "-dirty")
+                assert end == "stop" or found["lost"]["to"] >= found["pausedAt"] >= found["lost"]["from"] == found["savedAt"], found
+                assert frames.call("exec", sandbox=end, command="cat f")["stdout"] == "kept\n"
+                assert frames.call("exec", sandbox=end + "-dirty", command="cat f")["stdout"] == "kept\n"
 
 
 def test_many_at_once():

@@ -140,6 +140,13 @@ static int read_usage(const struct sandboxes *of, uint32_t box, struct keeper_us
         return 1;
 }
 
+static void read_present(const struct sandboxes *of, uint32_t box, struct cgroup_present *ret)
+{
+        (void)of;
+        (void)box;
+        *ret = (struct cgroup_present){0};
+}
+
 static int request_usage(const struct sandboxes *of, uint32_t box, keeper_done done, void *data)
 {
         (void)of;
@@ -161,7 +168,7 @@ static unsigned detach(const struct sandboxes *of, const void *data)
         return count;
 }
 
-static const struct sandbox_boxes fake = {make, drop, limit, freeze, read_usage, request_usage, detach};
+static const struct sandbox_boxes fake = {make, drop, limit, freeze, read_usage, read_present, request_usage, detach};
 
 static void deliver_replies(void)
 {

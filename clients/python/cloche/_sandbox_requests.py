@@ -275,11 +275,11 @@ def sandbox_save(at: Place, *, timeout: float | None = None) -> Request[SandboxI
     return _Writer(at).asks("sandbox.save", _reads(SandboxInfo.read), timeout)
 
 
-def sandbox_pause(at: Place, *, save: bool = True, timeout: float | None = None) -> Request[SandboxInfo]:
+def sandbox_pause(at: Place, *, save: bool = True, memory: bool = True, timeout: float | None = None) -> Request[SandboxInfo]:
     """Freeze all its processes, which keep their memory. The next use, or resume, lets them go on;
-    no timeout counts the time between. save: save its files first. InvalidStateError: it does not
-    run, or a process could not be frozen."""
-    return _Writer(at).add(save=None if save else False).asks("sandbox.pause", _reads(SandboxInfo.read), timeout)
+    no timeout counts the time between. save: save its files first. memory=False: keep its files only;
+    its processes end. InvalidStateError: it does not run, or a process could not be frozen."""
+    return _Writer(at).add(save=None if save else False, memory=None if memory else False).asks("sandbox.pause", _reads(SandboxInfo.read), timeout)
 
 
 def sandbox_resume(at: Place, *, timeout: float | None = None) -> Request[SandboxInfo]:

@@ -202,12 +202,16 @@ class SandboxInfo:
     end_action: str = "stop"
     """Its fate at that end: stop, pause or delete."""
     resumed: str | None = None
-    """How resume found it: "memory" (its processes go on), "files" (it was stopped) or "running" (it was not paused)."""
+    """How resume found it: "memory" (its processes go on), "files" (it was stopped, or paused without its memory) or "running" (it was not paused)."""
     volumes: tuple[VolumeMount, ...] = ()
     writable_root: bool = False
     """True: the directories of its image can be changed."""
     root: bool = False
     """True: its programs are root of users of its own."""
+    pause_kind: str | None = None
+    """The kind of a pause: "memory" (its processes go on) or "files" (it has its saved files, and no processes). None: it is not paused."""
+    paused_at: str | None = None
+    """Since when it is paused. None: it is not."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -220,7 +224,8 @@ class SandboxInfo:
                    _get(raw, "image", str, None), tuple(SandboxMount.read(row) for row in _get(raw, "mounts", list, [])),
                    _get(raw, "imageName", str, None), _get(raw, "packages", dict, {}), _get(raw, "idleAction", str, "stop"),
                    raw.get("endsAt"), _get(raw, "endAction", str, "stop"), raw.get("resumed"),
-                   tuple(VolumeMount.read(row) for row in _get(raw, "volumes", list, [])), bool(raw.get("writableRoot")), bool(raw.get("root")), raw)
+                   tuple(VolumeMount.read(row) for row in _get(raw, "volumes", list, [])), bool(raw.get("writableRoot")), bool(raw.get("root")),
+                   raw.get("pauseKind"), raw.get("pausedAt"), raw)
 
 
 @dataclass(frozen=True)

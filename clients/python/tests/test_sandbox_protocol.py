@@ -81,7 +81,8 @@ class Asked(PeerCase):
             "packages": {"pip": ["a==1"]}})
 
     def test_members_of_answers(self):
-        info = cloche.SandboxInfo.read({"sandbox": "a", "idleAction": "pause", "endAction": "delete", "writableRoot": True, "root": True})
+        info = cloche.SandboxInfo.read({"sandbox": "a", "idleAction": "pause", "endAction": "delete", "writableRoot": True, "root": True, "pauseKind": "files", "pausedAt": "t"})
+        self.assertEqual((info.pause_kind, info.paused_at), ("files", "t"))
         self.assertEqual((info.idle_action, info.end_action, info.writable_root, info.root, info.volumes), ("pause", "delete", True, True, ()))
         self.assertEqual([cloche.SyncReport.read(raw).lost for raw in ({}, {"lost": ["/m"]})], [[], ["/m"]])
 
@@ -103,6 +104,7 @@ class Asked(PeerCase):
             (lambda box: box.save(), "sandbox.save", {}),
             (lambda box: box.pause(), "sandbox.pause", {}),
             (lambda box: box.pause(save=False), "sandbox.pause", {"save": False}),
+            (lambda box: box.pause(memory=False), "sandbox.pause", {"memory": False}),
             (lambda box: box.resume(), "sandbox.resume", {}),
             (lambda box: box.update(lifetime_ms=5, end_action="delete", idle_action="pause"), "sandbox.update",
              {"lifetimeMs": 5, "endAction": "delete", "idleAction": "pause"}),

@@ -252,6 +252,9 @@ describe('sandboxes of a client', real, () => {
     assert.equal((await of.info()).endsAt, undefined)
     await of.pause({ save: false })
     assert.equal(await of.resume(), 'memory')
+    await of.pause({ memory: false })
+    assert.equal((await of.info()).pauseKind, 'files')
+    assert.equal(await of.resume(), 'files')
     await of.destroy()
   })
 

@@ -11,8 +11,14 @@
 
 static void print_row(const json_t *of)
 {
-        printf("%-24s %-8s %4lld sessions %4lld processes  used %s\n", sandbox_text(of, "sandbox"),
-               sandbox_text(of, "state"), (long long)json_integer_value(json_object_get(of, "sessions")),
+        const char *kind = sandbox_text(of, "pauseKind");
+        char state[32];
+
+        /* One that is paused with its memory has the plain word, for which scripts look. */
+        snprintf(state, sizeof(state), strcmp(kind, "files") == 0 ? "%.9s (%.9s)" : "%.9s", sandbox_text(of, "state"),
+                 kind);
+        printf("%-24s %-8s %4lld sessions %4lld processes  used %s\n", sandbox_text(of, "sandbox"), state,
+               (long long)json_integer_value(json_object_get(of, "sessions")),
                (long long)json_integer_value(json_object_get(of, "processes")), sandbox_text(of, "lastUsedAt"));
 }
 
@@ -134,8 +140,10 @@ static int each(struct cli_request *request, const char *method, int must_exist,
 
                 if (bad == 0)
                         bad = sandbox_request(&client, method,
-                                              json_pack("{s:s, s:o*, s:o*}", "sandbox", name, "sync", sync_of(request),
-                                                        "save", request->sandbox.is_unsaved ? json_false() : NULL),
+                                              json_pack("{s:s, s:o*, s:o*, s:o*}", "sandbox", name, "sync",
+                                                        sync_of(request), "save",
+                                                        request->sandbox.is_unsaved ? json_false() : NULL, "memory",
+                                                        request->sandbox.is_without_memory ? json_false() : NULL),
                                               &answer);
                 if (bad == 0 && print)
                         print(name, answer);

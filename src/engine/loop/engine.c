@@ -302,6 +302,11 @@ int engine_read_usage(const struct cloche_engine *engine, uint32_t box, struct k
         return is_complete(groups, ret);
 }
 
+void engine_read_present(const struct cloche_engine *engine, uint32_t box, struct cgroup_present *ret)
+{
+        cgroup_read_present(keeper_groups(engine->keeper), box, ret);
+}
+
 int engine_measure_box(const struct cloche_engine *engine, struct box *box, struct keeper_usage *ret)
 {
         const struct cgroup_host *groups = keeper_groups(engine->keeper);

@@ -92,6 +92,7 @@ CLOCHE_MUST_CHECK int engine_check_queue(const struct cloche_engine *engine, str
 /* Read a box's usage from its control groups. 0: this process may not read all of them, so the
  * keeper has to. */
 int engine_read_usage(const struct cloche_engine *engine, uint32_t box, struct keeper_usage *ret);
+void engine_read_present(const struct cloche_engine *engine, uint32_t box, struct cgroup_present *ret);
 /* The same for a box that is measured more than once: its files stay open until box_drop. */
 int engine_measure_box(const struct cloche_engine *engine, struct box *box, struct keeper_usage *ret);
 

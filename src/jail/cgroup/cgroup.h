@@ -38,6 +38,12 @@ struct cgroup_usage {
         int cpu_known, memory_known, pids_known;
 };
 
+/* The usage of this moment. */
+struct cgroup_present {
+        uint64_t memory_bytes, pids;
+        int memory_known, pids_known;
+};
+
 enum cgroup_counter {
         CGROUP_MEMORY_PEAK,
         CGROUP_OOM_KILLS,
@@ -102,7 +108,8 @@ int cgroup_enter(const int *tasks_fds, size_t count, struct cloche_err *e);
 int cgroup_limit(const struct cgroup_host *host, unsigned box, const struct cgroup_limits *limits,
                  struct cloche_err *e);
 void cgroup_read_usage(const struct cgroup_host *host, unsigned box, struct cgroup_usage *ret);
-/* The same in two parts: to read the counters of one box again and again.
+void cgroup_read_present(const struct cgroup_host *host, unsigned box, struct cgroup_present *ret);
+/* The same as cgroup_read_usage in two parts: to read the counters of one box again and again.
  * Returns  0, also if some files cannot be read; -EMFILE, -ENFILE, -ENOMEM: nothing is open. */
 int cgroup_usage_open(const struct cgroup_host *host, unsigned box, struct cgroup_usage_files *ret);
 void cgroup_usage_read(const struct cgroup_usage_files *files, struct cgroup_usage *ret);

@@ -111,6 +111,19 @@ void cgroup_usage_read(const struct cgroup_usage_files *files, struct cgroup_usa
         (void)read_counter(files, CGROUP_PIDS_REFUSED, &ret->pids_refused);
 }
 
+void cgroup_read_present(const struct cgroup_host *host, unsigned box, struct cgroup_present *ret)
+{
+        static const char *const memory[] = {"memory.usage_in_bytes", "memory.current"};
+        const struct cgroup_place *places = host->places;
+        unsigned version = places[CGROUP_MEMORY].version;
+
+        *ret = (struct cgroup_present){0};
+        ret->memory_known = version && cgroup_read_number(&places[CGROUP_MEMORY], box, memory[version - 1],
+                                                          &ret->memory_bytes) == 0;
+        ret->pids_known = places[CGROUP_PIDS].version &&
+                          cgroup_read_number(&places[CGROUP_PIDS], box, "pids.current", &ret->pids) == 0;
+}
+
 void cgroup_read_usage(const struct cgroup_host *host, unsigned box, struct cgroup_usage *ret)
 {
         struct cgroup_usage_files files;

@@ -62,6 +62,11 @@ static int read_usage(const struct sandboxes *all, uint32_t box, struct keeper_u
         return engine_read_usage(all->engine, box, ret);
 }
 
+static void read_present(const struct sandboxes *all, uint32_t box, struct cgroup_present *ret)
+{
+        engine_read_present(all->engine, box, ret);
+}
+
 static int request_usage(const struct sandboxes *all, uint32_t box, keeper_done done, void *data)
 {
         return keeper_box_usage_async(all->engine->keeper, box, done, data, NULL);
@@ -78,5 +83,5 @@ static int volume(const struct sandboxes *all, const struct keeper_volume_spec *
         return keeper_volume_async(all->engine->keeper, spec, done, data, e);
 }
 
-const struct sandbox_boxes sandbox_boxes_of_keeper = {make,       drop,          limit,  freeze,
-                                                      read_usage, request_usage, detach, volume};
+const struct sandbox_boxes sandbox_boxes_of_keeper = {make,         drop,          limit,  freeze, read_usage,
+                                                      read_present, request_usage, detach, volume};

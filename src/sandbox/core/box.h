@@ -27,6 +27,8 @@ struct sandbox_boxes {
                       struct cloche_err *e);
         /* True if the usage can be read at once; else request it. */
         int (*read_usage)(const struct sandboxes *all, uint32_t box, struct keeper_usage *ret);
+        /* The usage of this moment, as far as it can be read. */
+        void (*read_present)(const struct sandboxes *all, uint32_t box, struct cgroup_present *ret);
         int (*request_usage)(const struct sandboxes *all, uint32_t box, keeper_done done, void *data);
         /* Drop the callbacks of requests with this data; returns their number. */
         unsigned (*detach)(const struct sandboxes *all, const void *data);

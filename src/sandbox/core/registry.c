@@ -7,6 +7,7 @@
 #include "sandbox/environment/packages.h"
 #include "sandbox/environment/volumes.h"
 #include "sandbox/life/deadline.h"
+#include "sandbox/life/pause.h"
 #include "sandbox/network/connections.h"
 #include "sandbox/network/port.h"
 #include "sandbox/process/process.h"
@@ -209,8 +210,11 @@ void sandboxes_stop(struct sandboxes *all, void (*done)(void *data), void *data)
         all->stopped_data = data;
         sandbox_packages_tidy(all);
         TAILQ_FOREACH (s, &all->list, link)
-                if (!s->is_deleted)
+                if (!s->is_deleted) {
+                        if (s->state == SANDBOX_PAUSED && s->plan == SANDBOX_STAYS) /* the next daemon finds it so */
+                                s->has_files_only = all->state_fd >= 0;
                         sandbox_stop(s, 1);
+                }
         TAILQ_FOREACH (s, &all->pool, link)
                 sandbox_stop(s, 0);
         sandboxes_schedule_turn(all);
@@ -499,6 +503,7 @@ int handle_STOP(struct sandbox_request *request, struct cloche_err *e)
 
         if (r < 0)
                 return r;
+        sandbox_pause_forget(s);
         if (s->state == SANDBOX_STOPPED)
                 sandbox_request_result(request, sandbox_json(s), NULL);
         else

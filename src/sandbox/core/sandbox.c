@@ -15,6 +15,7 @@
 #include "sandbox/environment/volumes.h"
 #include "sandbox/life/deadline.h"
 #include "sandbox/life/pause.h"
+#include "sandbox/life/state.h"
 #include "sandbox/network/connections.h"
 #include "sandbox/network/port.h"
 #include "store.h"
@@ -24,7 +25,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
-#include "base/state.h"
 #include "engine/loop/handle.h"
 
 #include <ctype.h>
@@ -242,32 +242,6 @@ void sandbox_send_event(struct sandbox *s, const char *event, json_t *about)
         json_decref(about);
 }
 
-static const unsigned transitions[SANDBOX_STATES] = {
-        [SANDBOX_STOPPED] = STATE_TO(SANDBOX_STARTING),
-        [SANDBOX_STARTING] = STATE_TO(SANDBOX_RUNNING) | STATE_TO(SANDBOX_DROPPING),
-        [SANDBOX_RUNNING] = STATE_TO(SANDBOX_STOPPING) | STATE_TO(SANDBOX_PAUSING) | STATE_TO(SANDBOX_DROPPING),
-        [SANDBOX_PAUSING] = STATE_TO(SANDBOX_PAUSED) | STATE_TO(SANDBOX_RESUMING) | STATE_TO(SANDBOX_DROPPING),
-        [SANDBOX_PAUSED] = STATE_TO(SANDBOX_RESUMING) | STATE_TO(SANDBOX_DROPPING),
-        [SANDBOX_RESUMING] = STATE_TO(SANDBOX_RUNNING) | STATE_TO(SANDBOX_DROPPING),
-        [SANDBOX_STOPPING] = STATE_TO(SANDBOX_RUNNING) | STATE_TO(SANDBOX_DROPPING),
-        [SANDBOX_DROPPING] = STATE_TO(SANDBOX_STOPPED),
-};
-
-/* A state is told from the moment on when it is true. */
-static const char *const states_told[SANDBOX_STATES] = {
-        [SANDBOX_STOPPED] = "stopped",  [SANDBOX_STARTING] = "running", [SANDBOX_RUNNING] = "running",
-        [SANDBOX_PAUSING] = "running",  [SANDBOX_PAUSED] = "paused",    [SANDBOX_RESUMING] = "paused",
-        [SANDBOX_STOPPING] = "stopped", [SANDBOX_DROPPING] = "stopped",
-};
-
-void sandbox_set_state(struct sandbox *s, enum sandbox_state state)
-{
-        STATE_CHECK(transitions, s->state, state);
-        s->state = state;
-        if (state == SANDBOX_RUNNING || state == SANDBOX_PAUSED || state == SANDBOX_STOPPED)
-                sandbox_send_event(s, "state", json_pack("{s:s}", "state", states_told[state]));
-}
-
 /* The definition records whether the sandbox runs, by which the next daemon detects that it was not
  * stopped. If it cannot be written, that is reported now. */
 static void define_state(struct sandbox *s)
@@ -308,11 +282,13 @@ static void is_stopped(struct sandbox *s)
         sandbox_set_state(s, SANDBOX_STOPPED);
         sandbox_volumes_close(s); /* after its box: the last user of a mount writes all that is dirty */
         if (s->is_dirty && s->all->state_fd >= 0 && !s->is_pooled && !s->is_deleted)
-                sandbox_store_lost(s);
+                sandbox_store_lost(s, clock_real_ms());
         else
                 define_state(s);
         s->is_dirty = 0;
         answer_stops(s, NULL);
+        if (s->has_files_only)
+                sandbox_answer_pauses(s, NULL);
         if (s->is_pooled)
                 sandbox_pool_failed(s);
         s->plan = SANDBOX_STAYS;
@@ -375,7 +351,8 @@ static void drop(struct sandbox *s, const struct cloche_err *why)
         sandbox_set_state(s, SANDBOX_DROPPING);
         s->start_error = (struct cloche_err){0};
         sandbox_requests_end(s, &e);
-        sandbox_answer_pauses(s, &e);
+        if (!s->has_files_only) /* else they are answered when the box is gone */
+                sandbox_answer_pauses(s, &e);
         release(s);
         if (s->has_box && s->all->boxes->drop(s->all, s->box, on_dropped, s) == 0) {
                 s->has_box = 0;
@@ -415,6 +392,7 @@ static void stop_failed(struct sandbox *s, const char *reason, const struct cloc
                 return;
         }
         s->plan = SANDBOX_STAYS;
+        s->has_files_only = 0;
         sandbox_mounts_end_sync(s);
         err_wrap(&why, "the sandbox %s goes on running, as %s", s->name, reason);
         answer_stops(s, &why);
@@ -548,6 +526,8 @@ void sandbox_collapse(struct sandbox *s, const struct cloche_err *why)
                 sandbox_store_failed(s, &e);
                 answer_stops(s, &e);
         }
+        sandbox_answer_pauses(s, &e);
+        s->has_files_only = sandbox_has_memory(s) && sandbox_has_saved_files(s);
         sandbox_requests_refuse(s, &e);
         drop(s, &e);
 }
@@ -735,6 +715,7 @@ void sandbox_start(struct sandbox *s)
 void sandbox_delete(struct sandbox *s)
 {
         s->is_deleted = 1;
+        s->has_files_only = 0;
         sandbox_store_remove(s);
         if (s->state == SANDBOX_STOPPED) {
                 struct cloche_err e;
@@ -828,12 +809,13 @@ json_t *sandbox_json(struct sandbox *s)
 
         TAILQ_FOREACH (session, &s->sessions, link)
                 sessions++;
-        object =
-                json_pack("{s:s, s:s, s:o, s:o, s:o, s:O, s:O, s:I, s:O, s:i, s:i, s:i}", "sandbox", s->name, "state",
-                          states_told[s->state], "createdAt", sandbox_time_json(s->created_ms), "lastUsedAt",
-                          sandbox_time_json(s->used_ms), "limits", limits_to_json(&s->limits), "env", s->env, "network",
-                          s->network_policy, "idleMs", (json_int_t)s->idle_ms, "labels", s->labels, "sessions",
-                          (int)sessions, "processes", (int)processes_running(s), "contexts", (int)contexts_count(s));
+        object = json_pack("{s:s, s:o, s:o, s:o, s:O, s:O, s:I, s:O, s:i, s:i, s:i}", "sandbox", s->name, "createdAt",
+                           sandbox_time_json(s->created_ms), "lastUsedAt", sandbox_time_json(s->used_ms), "limits",
+                           limits_to_json(&s->limits), "env", s->env, "network", s->network_policy, "idleMs",
+                           (json_int_t)s->idle_ms, "labels", s->labels, "sessions", (int)sessions, "processes",
+                           (int)processes_running(s), "contexts", (int)contexts_count(s));
+        if (object)
+                json_object_update_new(object, sandbox_state_json(s));
         if (object) /* NULL: no memory */
                 for (const char *const *name = limits_of_runs; *name; name++)
                         json_object_del(json_object_get(object, "limits"), *name);
@@ -855,6 +837,8 @@ json_t *sandbox_json(struct sandbox *s)
                 json_object_set(object, "volumes", s->volumes);
         if (object && s->save_error[0])
                 json_object_set_new(object, "saveError", json_string(s->save_error));
+        if (object && json_object_get(object, "pauseKind"))
+                json_object_set_new(object, "pausedAt", sandbox_time_json(s->paused_ms));
         if (object && s->saved_ms)
                 json_object_set_new(object, "savedAt", sandbox_time_json(s->saved_ms));
         if (object && s->lost_to_ms)

@@ -85,7 +85,11 @@ struct sandbox {
         int is_deleted, is_dirty, is_pooled;
         int is_untried; /* sandbox.create made it, and it has not run yet */
         enum sandbox_plan plan;
+        /* It is paused and will have, or has, no memory any more: told as paused while it has no box. Kept in its
+         * definition. */
+        int has_files_only;
         uint64_t created_ms, used_ms, saved_ms; /* real time */
+        uint64_t paused_ms;                     /* real time: since when it is paused; 0: it is not */
         uint64_t lost_from_ms, lost_to_ms; /* real time; the last changes that were lost fell between these; 0: none */
         uint64_t used_ns;                  /* monotonic */
         /* The options it was made with. */
@@ -203,7 +207,7 @@ static inline int sandbox_is_live(const struct sandbox *s)
         return s->state >= SANDBOX_RUNNING && s->state <= SANDBOX_RESUMING;
 }
 
-/* The transition must be legal. Followers of sandbox.events get the new state. */
+/* life/state.h. The transition must be legal. Followers of sandbox.events get the new state. */
 void sandbox_set_state(struct sandbox *s, enum sandbox_state state);
 /* Its box ended, or is of no more use. */
 void sandbox_collapse(struct sandbox *s, const struct cloche_err *why);

@@ -176,6 +176,12 @@ static int write_definition(int dir_fd, const char *sandbox, const char *text, s
                      : 0;
 }
 
+/* True if changes would be lost if this process were killed. Frozen programs make none. */
+static int may_lose_changes(const struct sandbox *s)
+{
+        return s->state == SANDBOX_PAUSED ? s->is_dirty : s->state >= SANDBOX_RUNNING;
+}
+
 int sandbox_store_define(struct sandbox *s, struct cloche_err *e)
 {
         _cleanup_fd_ int dir_fd = -EBADF;
@@ -190,18 +196,18 @@ int sandbox_store_define(struct sandbox *s, struct cloche_err *e)
                 return err_os(e, CLOCHE_E_RESOURCE, -dir_fd,
                               "open the directory of the sandbox %s in the state directory", s->name);
         sessions_remember(s);
-        object =
-                json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:O, s:O, s:O, s:I, s:o, s:o, s:s, s:O*, s:O*, "
-                          "s:O*, s:O*, s:b, s:b, s:b, s:O*}",
-                          "sandbox", s->name, "runs", s->state >= SANDBOX_RUNNING, "createdMs",
-                          (json_int_t)s->created_ms, "usedMs", (json_int_t)s->used_ms, "savedMs",
-                          (json_int_t)s->saved_ms, "lostFromMs", (json_int_t)s->lost_from_ms, "lostToMs",
-                          (json_int_t)s->lost_to_ms, "limits", limits_named(&s->requested_limits), "env", s->env,
-                          "network", s->network_policy, "labels", s->labels, "idleMs", (json_int_t)s->idle_ms,
-                          "sessions", sessions_json(s), "ports", ports_json(s), "image", s->image.name, "imageSettings",
-                          s->image.name[0] && s->image.settings ? s->image.settings->json : NULL, "imageName",
-                          s->image_name, "packages", s->packages, "mount", s->mount, "hasCaller", s->has_caller,
-                          "hasWritableRoot", s->has_writable_root, "hasRoot", s->has_root, "volumes", s->volumes);
+        object = json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:O, s:O, s:O, s:I, s:o, s:o, s:s, s:O*, "
+                           "s:O*, s:O*, s:O*, s:b, s:b, s:b, s:O*}",
+                           "sandbox", s->name, "runs", may_lose_changes(s), "pausedMs",
+                           s->state == SANDBOX_PAUSED || s->has_files_only ? (json_int_t)s->paused_ms : 0, "createdMs",
+                           (json_int_t)s->created_ms, "usedMs", (json_int_t)s->used_ms, "savedMs",
+                           (json_int_t)s->saved_ms, "lostFromMs", (json_int_t)s->lost_from_ms, "lostToMs",
+                           (json_int_t)s->lost_to_ms, "limits", limits_named(&s->requested_limits), "env", s->env,
+                           "network", s->network_policy, "labels", s->labels, "idleMs", (json_int_t)s->idle_ms,
+                           "sessions", sessions_json(s), "ports", ports_json(s), "image", s->image.name,
+                           "imageSettings", s->image.name[0] && s->image.settings ? s->image.settings->json : NULL,
+                           "imageName", s->image_name, "packages", s->packages, "mount", s->mount, "hasCaller",
+                           s->has_caller, "hasWritableRoot", s->has_writable_root, "hasRoot", s->has_root, "volumes", s->volumes);
         if (object)
                 sandbox_deadline_write(&s->deadline, object);
         text = object ? json_dump_text(object, JSON_INDENT(1)) : NULL;
@@ -218,12 +224,17 @@ int sandbox_store_define(struct sandbox *s, struct cloche_err *e)
         return r;
 }
 
-void sandbox_store_lost(struct sandbox *s)
+int sandbox_has_saved_files(const struct sandbox *s)
+{
+        return s->all->state_fd >= 0 && (s->saved_ms || !s->is_dirty);
+}
+
+void sandbox_store_lost(struct sandbox *s, uint64_t to_ms)
 {
         const struct sandboxes_options *options = &s->all->options;
 
         s->lost_from_ms = s->saved_ms ? s->saved_ms : s->created_ms;
-        s->lost_to_ms = clock_real_ms();
+        s->lost_to_ms = to_ms;
         if (options->on_lost)
                 options->on_lost(options->events_data, s->principal, s->name, s->lost_from_ms, s->lost_to_ms);
         (void)sandbox_store_define(s, NULL); /* if this fails, the old definition makes the next daemon report the loss
@@ -333,8 +344,14 @@ static int load_definition(struct sandboxes *all, int64_t principal, const char 
                 load_session(s, row);
         json_array_foreach (json_object_get(object, "ports"), i, row)
                 load_port(s, row);
-        if (json_is_true(json_object_get(object, "runs"))) /* it was not stopped */
-                sandbox_store_lost(s);
+        s->is_dirty = json_is_true(json_object_get(object, "runs")); /* it was not stopped */
+        s->paused_ms = (uint64_t)json_integer_value(json_object_get(object, "pausedMs"));
+        s->has_files_only = s->paused_ms && sandbox_has_saved_files(s);
+        if (s->is_dirty)
+                sandbox_store_lost(s, s->paused_ms ? s->paused_ms : clock_real_ms());
+        s->is_dirty = 0;
+        if (!s->has_files_only)
+                s->paused_ms = 0;
         json_decref(object);
         return sandbox_set_limits(s, &s->requested_limits, e);
 }

@@ -21,8 +21,10 @@ json_t *sandbox_store_read_json(int fd, off_t size_max, json_error_t *ret_why);
 int sandbox_store_define(struct sandbox *s, struct cloche_err *e);
 int sandbox_store_load(struct sandboxes *all, struct cloche_err *e);
 void sandbox_store_remove(struct sandbox *s);
-/* Report the changes since the last save as lost, and record that in the definition. */
-void sandbox_store_lost(struct sandbox *s);
+/* Report the changes between the last save and this real time as lost, and record that in the definition. */
+void sandbox_store_lost(struct sandbox *s, uint64_t to_ms);
+/* True if all that it would have after the end of its box is what was saved, or what it began with. */
+int sandbox_has_saved_files(const struct sandbox *s);
 /* Save the files; done is called once, also without a state directory. sandbox_store_restore does the
  * reverse, into a new box. */
 void sandbox_store_save(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data);

@@ -14,6 +14,7 @@
 
 static void stop(struct sandbox *s)
 {
+        sandbox_pause_forget(s);
         sandbox_stop(s, 1);
 }
 

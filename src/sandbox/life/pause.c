@@ -1,8 +1,10 @@
-/* Pause with memory:
+/* Pauses. With memory:
  *
  *   RUNNING ── saved, if asked for ──▶ PAUSING ── all are frozen ──▶ PAUSED
  *      ▲                                  │ one of them cannot be        │ a request, a stop
  *      └────────── thawed ────────── RESUMING ◀──────────────────────────┘
+ *
+ * With files only it is saved and stopped (core/sandbox.c), and told as paused: has_files_only.
  *
  * The control groups of the sandbox hold its programs and those of its contexts. Our programs that serve its
  * mounts and networks are not frozen (keeper/box.c). Timers of the sandbox stop, so that no timeout ends for time in
@@ -17,12 +19,18 @@
 #include "sandbox/core/store.h"
 #include "sandbox/network/port.h"
 #include "sandbox/session/session.h"
+#include "state.h"
 
 #include <string.h>
 
 #define PATIENCE_NS UINT64_C(3000000000)
 #define FIRST_RETRY_MS 1
 #define LAST_RETRY_MS 50
+
+static int wants_memory(const struct sandbox_request *request)
+{
+        return sandbox_request_flag(request, "memory", 1);
+}
 
 void sandbox_answer_pauses(struct sandbox *s, const struct cloche_err *e)
 {
@@ -32,6 +40,8 @@ void sandbox_answer_pauses(struct sandbox *s, const struct cloche_err *e)
                 next = TAILQ_NEXT(request, link);
                 if (request->method->handle != handle_PAUSE || request->phase != REQUEST_OPEN)
                         continue;
+                if (!e && sandbox_has_memory(s) && !wants_memory(request))
+                        continue; /* it is saved and stopped next */
                 if (e)
                         sandbox_request_fail(request, e, NULL);
                 else
@@ -126,6 +136,21 @@ static void retry(struct sandbox *s, const char *reason)
         s->freeze_retry_ms = s->freeze_retry_ms < LAST_RETRY_MS / 2 ? s->freeze_retry_ms * 2 : LAST_RETRY_MS;
 }
 
+/* Since the save began. Programs that nobody counts, such as jobs of a session's shell, are in its groups. */
+static int could_change_files(const struct sandbox *s)
+{
+        struct cgroup_present now;
+        const struct session *session;
+        uint64_t known = 1; /* PID 1 */
+
+        if (processes_running(s) > 0 || contexts_count(s) > 0)
+                return 1;
+        TAILQ_FOREACH (session, &s->sessions, link) /* its shell with its supervisor, and its own PID 1 */
+                known += 2 * (uint64_t)(session->state != SHELL_NONE) + (uint64_t)session->has_box;
+        s->all->boxes->read_present(s->all, s->box, &now);
+        return !now.pids_known || now.pids > known;
+}
+
 static void on_frozen(void *data, struct keeper_reply *reply)
 {
         struct sandbox *s = data;
@@ -137,6 +162,7 @@ static void on_frozen(void *data, struct keeper_reply *reply)
         } else if (!reply->answer->is_frozen) {
                 retry(s, "one of its processes does not freeze, for it waits in the kernel");
         } else {
+                s->is_dirty |= could_change_files(s);
                 sandbox_set_state(s, SANDBOX_PAUSED);
                 sandbox_answer_pauses(s, NULL);
                 sandbox_schedule_turn(s); /* a request or a stop may have come meanwhile */
@@ -219,6 +245,18 @@ void sandbox_pause_on_box_closed(struct sandbox *s)
                 hold(s, 0);
 }
 
+void sandbox_pause_forget(struct sandbox *s)
+{
+        int was_paused = s->state == SANDBOX_STOPPED && s->has_files_only;
+
+        s->has_files_only = 0;
+        if (!was_paused)
+                return;
+        s->paused_ms = 0;
+        (void)sandbox_store_define(s, NULL); /* if this fails, the next daemon finds it paused: it is as good */
+        sandbox_send_event(s, "state", sandbox_state_json(s));
+}
+
 /* -- the methods ------------------------------------------------------------------------------------------------ */
 
 static void wait_until_it_runs(struct sandbox_request *request)
@@ -228,10 +266,36 @@ static void wait_until_it_runs(struct sandbox_request *request)
         sandbox_schedule_turn(request->sandbox);
 }
 
+static int check_pause(const struct sandbox_request *request, struct cloche_err *e)
+{
+        if (wants_memory(request))
+                return 0;
+        if (!sandbox_request_flag(request, "save", 1))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "memory: false and save: false would keep nothing: use one of them");
+        if (request->all->state_fd < 0)
+                return err_set(e, CLOCHE_E_STATE,
+                               "the daemon has no state directory (--state-dir): no files can be kept without memory");
+        return 0;
+}
+
+static void keep_files_only(struct sandbox *s)
+{
+        s->has_files_only = 1;
+        sandbox_stop(s, 1); /* the outcome comes when it has stopped */
+}
+
 int handle_PAUSE(struct sandbox_request *request, struct cloche_err *e)
 {
         struct sandbox *s = request->sandbox;
+        int r = check_pause(request, e);
 
+        if (r < 0)
+                return r;
+        if (!wants_memory(request) && sandbox_is_live(s) && s->state != SANDBOX_RESUMING) {
+                keep_files_only(s);
+                return 0;
+        }
         switch (s->state) {
         case SANDBOX_RUNNING:
                 sandbox_pause(s, !json_is_false(json_object_get(request->params, "save")));
@@ -244,9 +308,16 @@ int handle_PAUSE(struct sandbox_request *request, struct cloche_err *e)
                 return 0;
         case SANDBOX_PAUSED:
                 return err_set(e, CLOCHE_E_STATE, "the sandbox \"%s\" is paused already", s->name);
-        case SANDBOX_STOPPED:
         case SANDBOX_STOPPING:
         case SANDBOX_DROPPING:
+                if (s->has_files_only)
+                        return 0; /* the outcome is that of the request under way */
+                break;
+        case SANDBOX_STOPPED:
+                if (s->has_files_only)
+                        return err_set(e, CLOCHE_E_STATE, "the sandbox \"%s\" is paused already, with its files only",
+                                       s->name);
+                break;
         case SANDBOX_STATES:
                 break;
         }

@@ -11,8 +11,10 @@ void sandbox_pause(struct sandbox *s, int save);
 void sandbox_wake(struct sandbox *s);
 /* Let a paused one go on; then the requests in waiting begin. */
 void sandbox_resume(struct sandbox *s);
-/* Answer the requests to pause it. e: why it is not paused, or NULL. */
+/* Answer the requests to pause it. e: why it is not paused, or NULL: it is, with its memory or its files only. */
 void sandbox_answer_pauses(struct sandbox *s, const struct cloche_err *e);
+/* It was or will be stopped: it is no paused one with its files only. */
+void sandbox_pause_forget(struct sandbox *s);
 void sandbox_pause_on_box_closed(struct sandbox *s);
 
 #endif

@@ -577,8 +577,12 @@ export interface SandboxVolume {
 export interface Sandbox {
   /** Its name. */
   sandbox: string
-  /** The processes of a paused one are frozen. A stopped one is saved and has none. The next use lets both run. */
+  /** The processes of a paused one are frozen, or it has none: see pauseKind. A stopped one is saved and has none. The next use lets both run. */
   state: 'running' | 'paused' | 'stopped'
+  /** The kind of a pause. memory: its processes go on. files: it has its files as of savedAt, and no processes: it was paused so, or its daemon or keeper ended. */
+  pauseKind?: 'memory' | 'files'
+  /** Since when it is paused. */
+  pausedAt?: string
   /** When it was made. */
   createdAt: string
   /** When it was last used. */
@@ -633,8 +637,12 @@ export interface Sandbox {
 export interface SandboxStopped {
   /** Its name. */
   sandbox: string
-  /** The processes of a paused one are frozen. A stopped one is saved and has none. The next use lets both run. */
+  /** The processes of a paused one are frozen, or it has none: see pauseKind. A stopped one is saved and has none. The next use lets both run. */
   state: 'running' | 'paused' | 'stopped'
+  /** The kind of a pause. memory: its processes go on. files: it has its files as of savedAt, and no processes: it was paused so, or its daemon or keeper ended. */
+  pauseKind?: 'memory' | 'files'
+  /** Since when it is paused. */
+  pausedAt?: string
   /** When it was made. */
   createdAt: string
   /** When it was last used. */
@@ -691,8 +699,12 @@ export interface SandboxStopped {
 export interface SandboxResumed {
   /** Its name. */
   sandbox: string
-  /** The processes of a paused one are frozen. A stopped one is saved and has none. The next use lets both run. */
+  /** The processes of a paused one are frozen, or it has none: see pauseKind. A stopped one is saved and has none. The next use lets both run. */
   state: 'running' | 'paused' | 'stopped'
+  /** The kind of a pause. memory: its processes go on. files: it has its files as of savedAt, and no processes: it was paused so, or its daemon or keeper ended. */
+  pauseKind?: 'memory' | 'files'
+  /** Since when it is paused. */
+  pausedAt?: string
   /** When it was made. */
   createdAt: string
   /** When it was last used. */
@@ -741,7 +753,7 @@ export interface SandboxResumed {
   saveError?: string
   /** Changes between these times are lost, after a crash. */
   lost?: LostTimes
-  /** memory: its processes go on. files: it was stopped, and has its saved files. running: it was not paused. */
+  /** memory: its processes go on. files: it was stopped or paused with its files only, and has its saved files. running: it was not paused. */
   resumed: 'running' | 'memory' | 'files'
 }
 
@@ -749,8 +761,12 @@ export interface SandboxResumed {
 export interface SandboxCreated {
   /** Its name. */
   sandbox: string
-  /** The processes of a paused one are frozen. A stopped one is saved and has none. The next use lets both run. */
+  /** The processes of a paused one are frozen, or it has none: see pauseKind. A stopped one is saved and has none. The next use lets both run. */
   state: 'running' | 'paused' | 'stopped'
+  /** The kind of a pause. memory: its processes go on. files: it has its files as of savedAt, and no processes: it was paused so, or its daemon or keeper ended. */
+  pauseKind?: 'memory' | 'files'
+  /** Since when it is paused. */
+  pausedAt?: string
   /** When it was made. */
   createdAt: string
   /** When it was last used. */
@@ -1545,6 +1561,8 @@ export interface InputRequest {
 export interface State {
   /** Its new state. */
   state: 'running' | 'paused' | 'stopped'
+  /** The kind of a pause, as in Sandbox. */
+  pauseKind?: 'memory' | 'files'
 }
 
 /** An image of the store. */

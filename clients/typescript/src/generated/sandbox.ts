@@ -71,6 +71,8 @@ export interface SandboxStopParams {
 export interface SandboxPauseParams {
   /** false: do not save its files before. */
   save?: boolean | undefined
+  /** false: keep its files only: they are saved, and its processes end. Also of one that is paused with its memory. */
+  memory?: boolean | undefined
 }
 
 /** Parameters of volume.create. */
@@ -728,7 +730,7 @@ export class SandboxOperations {
     return await this.ask('sandbox.pause', params, options)
   }
 
-  /** Let a paused sandbox go on, or start a stopped one from its saved files. */
+  /** Let a paused sandbox go on, or start a stopped one, or one that is paused with its files only, from its saved files. */
   async resume (options: OperationOptions = {}): Promise<Answers['sandbox.resume']> {
     return await this.ask('sandbox.resume', {}, options)
   }

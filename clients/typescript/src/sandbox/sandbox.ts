@@ -250,9 +250,9 @@ export class Sandbox extends ExecutionSession {
     await this.ask('sandbox.save', {}, async (box) => await box.save(options))
   }
 
-  /** Freezes all its processes, which keep their memory; its files are saved first, unless save is false. The next use lets them go on. */
-  async pause ({ save, ...options }: OperationOptions & SandboxPauseParams = {}): Promise<void> {
-    await this.unmade('sandbox.pause', async (box) => await box.pause({ save }, options))
+  /** Freezes all its processes, which keep their memory; its files are saved first, unless save is false. The next use lets them go on. With memory: false only its files are kept. */
+  async pause ({ save, memory, ...options }: OperationOptions & SandboxPauseParams = {}): Promise<void> {
+    await this.unmade('sandbox.pause', async (box) => await box.pause({ save, memory }, options))
   }
 
   /** Lets it go on if it is paused, or starts it from its saved files; the answer tells which. */
