@@ -15,7 +15,7 @@ from ._requests import Handlers, Maybe, Request, Rules, _texts, check_timeout, l
 from ._results import Raw, _get, read_object, read_rows
 from ._rpc import Message
 from ._sandbox_results import (Archived, Checkout, Completed, ExposedPort, FileChange, FileContent, FileEntry, FileList, Found, KeptPackages, Logs, Network,
-                               NetworkDecision, OutputPage, Ports, ProcessInfo, Replaced, SandboxEvent, SandboxInfo, SessionInfo, VolumeInfo,
+                               NetworkDecision, OutputPage, Ports, ProcessInfo, Replaced, SandboxEvent, SandboxInfo, SandboxPage, SessionInfo, VolumeInfo,
                                VolumeMount, Waited)
 from ._values import Encoder
 from .errors import InvalidArgumentError, ProtocolError
@@ -134,6 +134,10 @@ def _rows(name: str, read: Callable[[Raw], T]) -> Callable[[Message], list[T]]:
     return lambda message: [read(row) for row in read_rows(message, name)]
 
 
+def _sandbox_page(message: Message) -> SandboxPage:
+    return SandboxPage((SandboxInfo.read(row) for row in read_rows(message, "sandboxes")), _get(read_object(message), "next", str, None))
+
+
 def _nothing(message: Message) -> None:
     return None
 
@@ -200,9 +204,22 @@ def sandbox(name: str | None = None, *, limits: Limits | Mapping[str, int] | Non
     return w.asks("sandbox.create", lambda message: Place(_text_of("sandbox")(message)), timeout)
 
 
-def sandboxes() -> Request[list[SandboxInfo]]:
-    """List the caller's sandboxes."""
-    return Request("sandbox.list", {}, _rows("sandboxes", SandboxInfo.read))
+def sandboxes(*, state: str | None = None, labels: Mapping[str, str | None] | None = None, image: str | None = None, prefix: str | None = None,
+              created_after: str | None = None, created_before: str | None = None, order: str | None = None, reverse: bool = False,
+              limit: int | None = None, after: str | None = None) -> Request[SandboxPage]:
+    """List the caller's sandboxes: all, or those that every filter permits.
+
+    state   running, paused or stopped
+    labels  all must be there; None: with any value
+    image   the name or digest that it was made with
+    prefix  of the name
+    created_after, created_before  in UTC: "2026-11-28T07:30:00.000Z", or a beginning of it
+    order   created (the default), used or name, the oldest first; reverse: the newest first
+    limit   at most so many: then .next is the value of after for the next page, None on the last one"""
+    wanted = None if labels is None else [name if value is None else f"{name}={value}" for name, value in labels.items()]
+    w = _Writer(None).add(state=state, labels=wanted, image=image, prefix=prefix, createdAfter=created_after, createdBefore=created_before)
+    w.add(order=order, reverse=True if reverse else None, limit=limit, after=after)
+    return w.asks("sandbox.list", _sandbox_page)
 
 
 def packages() -> Request[list[KeptPackages]]:

@@ -6,7 +6,7 @@ Python (os.fsencode)."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -226,6 +226,14 @@ class SandboxInfo:
                    raw.get("endsAt"), _get(raw, "endAction", str, "stop"), raw.get("resumed"),
                    tuple(VolumeMount.read(row) for row in _get(raw, "volumes", list, [])), bool(raw.get("writableRoot")), bool(raw.get("root")),
                    raw.get("pauseKind"), raw.get("pausedAt"), raw)
+
+
+class SandboxPage(list[SandboxInfo]):
+    """A list of sandboxes. next: with a limit, the value of `after` for the next page; None: this is the last."""
+
+    def __init__(self, rows: Iterable[SandboxInfo] = (), next: str | None = None) -> None:
+        super().__init__(rows)
+        self.next = next
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,7 @@ class Asked(PeerCase):
         info = cloche.SandboxInfo.read({"sandbox": "a", "idleAction": "pause", "endAction": "delete", "writableRoot": True, "root": True, "pauseKind": "files", "pausedAt": "t"})
         self.assertEqual((info.pause_kind, info.paused_at), ("files", "t"))
         self.assertEqual((info.idle_action, info.end_action, info.writable_root, info.root, info.volumes), ("pause", "delete", True, True, ()))
+        self.assertEqual(cloche.SandboxPage([info], "next").next, "next")
         self.assertEqual([cloche.SyncReport.read(raw).lost for raw in ({}, {"lost": ["/m"]})], [[], ["/m"]])
 
     def test_exec(self):

@@ -70,11 +70,19 @@ static int create(struct cli_request *request)
 
 static int list(struct cli_request *request)
 {
-        json_t *answer = NULL;
-        int code = sandbox_request_once(request, "sandbox.list", json_object(), &answer);
+        const struct sandbox_options *words = &request->sandbox;
+        json_t *answer = NULL, *params = json_pack("{s:s*, s:o*, s:o*, s:s*}", "order", words->order, "reverse",
+                                                   words->is_reverse ? json_true() : NULL, "limit",
+                                                   words->rows_max ? json_integer((json_int_t)words->rows_max) : NULL,
+                                                   "after", words->after);
+        int code;
 
+        json_object_update(params, words->filters);
+        code = sandbox_request_once(request, "sandbox.list", params, &answer);
         if (code == 0)
                 print_rows(json_object_get(answer, "sandboxes"), request->json, print_row);
+        if (code == 0 && *sandbox_text(answer, "next"))
+                fprintf(stderr, "cloche: there are more: --after %s\n", sandbox_text(answer, "next"));
         json_decref(answer);
         return code;
 }

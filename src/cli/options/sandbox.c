@@ -126,6 +126,46 @@ int options_set_size(struct cli_request *r, const char *v)
         return 0;
 }
 
+static const struct {
+        const char *name, *field; /* of sandbox.list */
+        int is_list;
+} filters[] = {
+        {"state", "state", 0},
+        {"label", "labels", 1},
+        {"image", "image", 0},
+        {"name", "prefix", 0},
+        {"created-after", "createdAfter", 0},
+        {"created-before", "createdBefore", 0},
+};
+
+int options_set_filter(struct cli_request *r, const char *v)
+{
+        const char *equals = strchr(v, '=');
+        size_t i = 0;
+        json_t *list;
+
+        while (i < sizeof(filters) / sizeof(filters[0]) &&
+               (!equals || strlen(filters[i].name) != (size_t)(equals - v) ||
+                strncmp(filters[i].name, v, (size_t)(equals - v)) != 0))
+                i++;
+        if (i == sizeof(filters) / sizeof(filters[0]))
+                return cli_bad("--filter: '%s' is none of state=, label=, image=, name=, created-after=, "
+                               "created-before=",
+                               v);
+        if (!r->sandbox.filters)
+                r->sandbox.filters = json_object();
+        if (!filters[i].is_list && json_object_get(r->sandbox.filters, filters[i].field))
+                return cli_bad("--filter %s= is given twice", filters[i].name);
+        list = json_object_get(r->sandbox.filters, filters[i].field);
+        if (filters[i].is_list && !list)
+                json_object_set_new(r->sandbox.filters, filters[i].field, list = json_array());
+        if ((filters[i].is_list
+                     ? json_array_append_new(list, json_string(equals + 1))
+                     : json_object_set_new(r->sandbox.filters, filters[i].field, json_string(equals + 1))) < 0)
+                return cli_bad("--filter: '%s' is not text in UTF-8", v);
+        return 0;
+}
+
 int options_set_label(struct cli_request *r, const char *v)
 {
         const char *equals = strchr(v, '=');

@@ -25,6 +25,7 @@ void sandbox_options_done(struct sandbox_options *words)
         json_decref(words->add_deny);
         json_decref(words->deny);
         json_decref(words->labels);
+        json_decref(words->filters);
         json_decref(words->volumes);
         json_decref(words->packages);
         json_decref(words->host_ports);

@@ -13,11 +13,14 @@ struct sandbox_options {
         const char *sandbox, *context, *language, *displays, *output, *image, *image_settings,
                 *image_name;                                                              /* NULL: not given */
         json_t *allow, *add, *add_deny, *deny, *labels, *packages, *host_ports, *volumes; /* owned */
+        json_t *filters;                                                                  /* of sandbox.list; owned */
+        const char *order, *after;                                                        /* NULL: not given */
+        uint64_t rows_max;                                                                /* 0: not given */
         uint64_t expose, unexpose, depth, count, size_bytes;                              /* 0: not given */
         uint64_t idle_ms, lifetime_ms;                                                    /* UINT64_MAX: not given */
         const char *idle_action, *end_action;                                             /* NULL: not given */
         int input, terminal, follow, none, log, no_replay, forkable, no_files, allow_errors, restart, is_sync,
-                is_unsaved, is_without_memory, is_writable_root, is_root;
+                is_unsaved, is_without_memory, is_writable_root, is_root, is_reverse;
 };
 
 void sandbox_options_init(struct sandbox_options *words);

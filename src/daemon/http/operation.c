@@ -262,6 +262,12 @@ int operation_read_query(const struct operation *operation, json_t *params, stru
         json_object_foreach_safe (params, next, key, value) {
                 if (!find_field(operation, key, &field))
                         return no_such_field(operation, key, e);
+                if (field.type == FIELD_TEXTS && json_is_string(value))
+                        json_object_set_new(params, key, json_pack("[O]", value));
+                if (field.type == FIELD_TEXTS)
+                        continue;
+                if (json_is_array(value))
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "query: the parameter %.60s is given twice", key);
                 made = from_text(field.type, json_string_value(value));
                 if (made)
                         json_object_set_new(params, key, made);

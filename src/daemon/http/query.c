@@ -44,7 +44,22 @@ static int decode(const char *text, size_t size, struct buf *ret, struct cloche_
         return buf_append(ret, "", 1) < 0 ? err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read a query") : 0;
 }
 
-static int add(json_t *all, const char *part, size_t size, struct cloche_err *e)
+/* A name that comes again makes a list. value is stolen. */
+static int put(json_t *all, const char *name, json_t *value)
+{
+        json_t *before = json_object_get(all, name), *list;
+
+        if (!before || !value)
+                return json_object_set_new(all, name, value);
+        if (json_is_array(before))
+                return json_array_append_new(before, value);
+        list = json_array();
+        json_array_append(list, before);
+        json_array_append_new(list, value);
+        return json_object_set_new(all, name, list);
+}
+
+static int add(json_t *all, unsigned *count, const char *part, size_t size, struct cloche_err *e)
 {
         _cleanup_buf_ struct buf name = BUF_INIT(size + 1), value = BUF_INIT(size + 1);
         const char *equals = memchr(part, '=', size);
@@ -55,12 +70,11 @@ static int add(json_t *all, const char *part, size_t size, struct cloche_err *e)
                 r = decode(equals ? equals + 1 : "", equals ? size - name_size - 1 : 0, &value, e);
         if (r < 0)
                 return r;
-        if (!*name.data || json_object_get(all, name.data))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "query: %s",
-                               *name.data ? "a parameter is given twice" : "a parameter has no name");
-        if (json_object_size(all) == QUERY_FIELDS_MAX)
+        if (!*name.data)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "query: a parameter has no name");
+        if ((*count)++ == QUERY_FIELDS_MAX)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "query: more than %d parameters", QUERY_FIELDS_MAX);
-        return json_object_set_new(all, name.data, json_string(value.data)) == 0
+        return put(all, name.data, json_string(value.data)) == 0
                        ? 0
                        : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "query: \"%.*s\" is not UTF-8",
                                  (int)(size < 40 ? size : 40), part);
@@ -69,13 +83,14 @@ static int add(json_t *all, const char *part, size_t size, struct cloche_err *e)
 int query_parse(const char *query, json_t **ret, struct cloche_err *e)
 {
         json_t *all = json_object();
+        unsigned count = 0;
         int r = 0;
 
         while (r == 0 && *query) {
                 size_t size = strcspn(query, "&");
 
                 if (size > 0)
-                        r = add(all, query, size, e);
+                        r = add(all, &count, query, size, e);
                 query += size + (query[size] == '&');
         }
         if (r < 0) {

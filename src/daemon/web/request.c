@@ -3,6 +3,7 @@
 #include "request.h"
 #include "daemon/core/log.h"
 #include "daemon/core/sandbox-request.h"
+#include "daemon/http/query.h"
 #include "daemon/images/names.h"
 #include "daemon/run/request.h"
 #include "daemon/run/run.h"
@@ -223,18 +224,33 @@ static int read_body(const struct web_request *web, json_t **ret, struct cloche_
         return json_is_object(*ret) ? 0 : err_set(e, CLOCHE_E_INVALID_JSON, "the body must be a JSON object");
 }
 
+static int read_query(const struct web_request *web, json_t *params, struct cloche_err *e)
+{
+        json_t *query = NULL;
+        int r = query_parse(http_request_query(web->request), &query, e);
+
+        if (r == 0)
+                r = operation_read_query(web->operation, query, e);
+        if (r == 0)
+                json_object_update(params, query);
+        json_decref(query);
+        return r;
+}
+
 static int read_params(const struct web_request *web, const json_t *from_path, json_t **ret, struct cloche_err *e)
 {
         const char *key;
         json_t *value;
         int r = read_body(web, ret, e);
 
+        if (r == 0 && !operation_has_json(web->operation))
+                r = read_query(web, *ret, e);
         if (r < 0)
                 return r;
         json_object_foreach ((json_t *)from_path, key, value) {
                 if (json_object_get(*ret, key))
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                                       "\"%.60s\" is in the path already: leave it out of the body", key);
+                                       "\"%.60s\" is in the path already: leave it out of body and query", key);
                 json_object_set(*ret, key, value);
         }
         return 0;

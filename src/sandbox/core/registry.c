@@ -458,19 +458,6 @@ int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
         return 0;
 }
 
-int handle_LIST(struct sandbox_request *request, struct cloche_err *e)
-{
-        json_t *list = json_array();
-        struct sandbox *s;
-
-        (void)e;
-        TAILQ_FOREACH (s, &request->all->list, link)
-                if (s->principal == request->principal && !s->is_deleted)
-                        json_array_append_new(list, sandbox_json(s));
-        sandbox_request_result(request, json_pack("{s:o}", "sandboxes", list), NULL);
-        return 0;
-}
-
 int handle_GET(struct sandbox_request *request, struct cloche_err *e)
 {
         (void)e;

@@ -823,6 +823,8 @@ export interface SandboxCreated {
 export interface Sandboxes {
   /** One for each. */
   sandboxes: Sandbox[]
+  /** With limit: the value of after for the next page; absent: this is the last. */
+  next?: string
 }
 
 /** The usage of a volume. */

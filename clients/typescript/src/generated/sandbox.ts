@@ -39,6 +39,30 @@ export interface SandboxCreateParams {
   labels?: Record<string, string> | undefined
 }
 
+/** Parameters of sandbox.list. */
+export interface SandboxListParams {
+  /** Only those in this state: running, paused or stopped. */
+  state?: string | undefined
+  /** Only those with all of these labels: NAME=VALUE, or NAME for any value. */
+  labels?: readonly string[] | undefined
+  /** Only those that were made with this image: by the name that was given then, or by its digest. */
+  image?: string | undefined
+  /** Only those whose name begins with this. */
+  prefix?: string | undefined
+  /** Only those made after this time, or a beginning of one, such as 2026-11-28. */
+  createdAfter?: string | undefined
+  /** Only those made before this time, likewise. */
+  createdBefore?: string | undefined
+  /** created (the default), used or name: the oldest first. */
+  order?: string | undefined
+  /** true: the newest first. */
+  reverse?: boolean | undefined
+  /** Maximum of sandboxes; absent: all. */
+  limit?: number | undefined
+  /** The next of the page before. Sandboxes that are made or deleted meanwhile neither repeat nor hide another; with order used and reverse, one that is used meanwhile is on no later page. */
+  after?: string | undefined
+}
+
 /** Parameters of sandbox.update. */
 export interface SandboxUpdateParams {
   /** memoryBytes, pids and cpuPercent take effect at once, other limits at the next start. */

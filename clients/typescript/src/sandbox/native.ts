@@ -1,7 +1,7 @@
 // Sandboxes with the operations of spec/sandbox.md one to one: events as iterables, bytes as Uint8Array.
 import {
   type Ask, ArchiveOperations, ContextOperations, FileOperations, GitOperations, NetworkOperations, OutputOperations, PortOperations, ProcessOperations,
-  type SandboxCreateParams, SandboxOperations, SessionOperations
+  type SandboxCreateParams, type SandboxListParams, SandboxOperations, SessionOperations
 } from '../generated/sandbox.js'
 import type { OperationOptions } from '../internal/asking.js'
 import type { Answers, SandboxInfo } from './answers.js'
@@ -60,7 +60,12 @@ export class Sandboxes {
     return { sandbox: this.get(info.sandbox), created, info }
   }
 
-  async list (options: OperationOptions = {}): Promise<Answers['sandbox.list']['sandboxes']> {
-    return (await this.ask('sandbox.list', {}, options)).sandboxes
+  async list (options: OperationOptions & SandboxListParams = {}): Promise<Answers['sandbox.list']['sandboxes']> {
+    return (await this.page(options)).sandboxes
+  }
+
+  /** As list; with a limit, `next` is the value of `after` for the next page, and is absent on the last one. */
+  async page ({ signal, timeoutMs, tap, ...params }: OperationOptions & SandboxListParams = {}): Promise<Answers['sandbox.list']> {
+    return await this.ask('sandbox.list', params, { signal, timeoutMs, tap })
   }
 }
