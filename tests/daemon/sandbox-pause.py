@@ -422,14 +422,69 @@ def test_a_lifetime_outlives_the_daemon():
             wait_for(lambda: frames.call("sandbox.list")["sandboxes"] == [])
 
 
+def test_a_clock_that_is_set_ends_no_lifetime():
+    """Neither while the daemon runs, nor between two daemons of one boot."""
+    with tempfile.TemporaryDirectory() as directory, Clock() as clock:
+        os.chmod(directory, 0o711)
+        state = os.path.join(directory, "state")
+        for jump in (-YEAR_MS // 1000, YEAR_MS // 1000, 0):
+            with Daemon("--state-dir", state, env=clock.env) as daemon, daemon.frames() as frames:
+                if not listed(frames):
+                    frames.call("sandbox.create", sandbox="a", lifetimeMs=3600000, endAction="delete")
+                    frames.call("sandbox.create", sandbox="b", lifetimeMs=3600000, endAction="stop", idleMs=0)
+                    frames.call("sandbox.create", sandbox="short", lifetimeMs=60000, endAction="delete")
+                assert sorted(listed(frames)) == ["a", "b", "short"]
+                clock.jump(jump)
+                for _ in range(2):
+                    frames.call("exec", sandbox="b", command="true")
+                assert sorted(listed(frames)) == ["a", "b", "short"] and listed(frames)["b"] == "running"
+        with Daemon("--state-dir", state, env=clock.env) as daemon, daemon.frames() as frames:
+            clock.let_pass(120, frames)
+            wait_for(lambda: sorted(listed(frames)) == ["a", "b"])
+
+
 def test_actions_that_there_are_not():
     with Daemon() as daemon, daemon.frames() as frames:
         refused(frames, "expected stop or pause", "sandbox.create", sandbox="a", idleAction="delete")
         refused(frames, "expected stop, pause or delete", "sandbox.create", sandbox="a", endAction="explode")
         for time_ms in (YEAR_MS + 1, (1 << 53) - 1, -1):
             refused(frames, "lifetimeMs must be", "sandbox.create", sandbox="a", lifetimeMs=time_ms)
+        refused(frames, "give it a lifetimeMs", "sandbox.create", sandbox="a", endAction="delete")
         assert frames.call("sandbox.list")["sandboxes"] == []
         assert frames.call("sandbox.create", sandbox="a", lifetimeMs=YEAR_MS)["endsAt"]
+        assert frames.call("sandbox.update", sandbox="a", endAction="pause")["endAction"] == "pause"
+        refused(frames, "give it a lifetimeMs", "sandbox.update", sandbox="a", endAction="stop", lifetimeMs=0)
+        frames.call("sandbox.update", sandbox="a", lifetimeMs=0)
+        refused(frames, "give it a lifetimeMs", "sandbox.update", sandbox="a", endAction="stop")
+
+
+def test_a_look_wakes_nobody():
+    with Daemon() as daemon, daemon.frames() as frames, daemon.frames() as watcher:
+        frames.call("process.start", sandbox="a", command="echo line; exec sleep 1000", process="p")
+        frames.call("process.wait", sandbox="a", process="p", text="line")
+        frames.call("context.create", sandbox="a", language="bash", context="c")
+        output = frames.call("exec", sandbox="a", command="echo out")["output"]
+        looks = (("sandbox.get", {}), ("process.list", {}), ("process.get", {"process": "p"}), ("process.logs", {"process": "p"}), ("session.list", {}),
+                 ("context.list", {}), ("context.get", {"context": "c"}), ("output.read", {"output": output, "stream": "stdout"}), ("network.log", {}))
+        for kind in ("memory", "files", "stopped"):
+            if kind == "stopped":
+                frames.call("sandbox.stop", sandbox="a")
+            else:
+                frames.call("sandbox.pause", sandbox="a", memory=kind == "memory")
+            told = kinds(frames)
+            follow = watcher.ask("process.follow", sandbox="a", process="p")
+            events = watcher.ask("sandbox.events", sandbox="a")
+            for method, params in looks:
+                try:
+                    answer = frames.call(method, sandbox="a", **params)
+                    assert kind == "memory" or answer.get("processes", []) in ([], 0), (method, answer)
+                except Failed as error:
+                    assert kind != "memory" and error.name == "not_found", (method, error)
+            assert kinds(frames) == told, "no look wakes it"
+            assert not watcher.is_answered(events)
+            assert watcher.is_answered(follow) == (kind != "memory"), "it goes on with its process"
+        frames.call("process.list", sandbox="new")
+        assert kinds(frames)["new"] == ("running", None), "one that is not there is made, as ever"
 
 
 VFORK = r"""
@@ -470,7 +525,7 @@ def test_a_host_that_cannot_freeze():
         if "freezer" in frames.hello["missing"]:
             assert refused(frames, "stop the sandbox instead", "sandbox.pause", sandbox="a").name == "guard_missing"
             for option in ("idleAction", "endAction"):
-                assert refused(frames, "use stop", "sandbox.update", sandbox="a", **{option: "pause"}).name == "guard_missing"
+                assert refused(frames, "use stop", "sandbox.update", sandbox="a", lifetimeMs=YEAR_MS, **{option: "pause"}).name == "guard_missing"
         else:
             assert frames.call("sandbox.pause", sandbox="a")["state"] == "paused"
         assert frames.call("exec", sandbox="a", command="echo $X")["stdout"] == "1\n"

@@ -56,6 +56,8 @@ def test_life_of_a_sandbox():
         equal((about["endAction"], about["idleAction"], "endsAt" in about), ("pause", "pause", True))
         ok("sandbox", "set", "box", "--lifetime", "0")
         equal("endsAt" in rows("sandbox", "get", "box"), False)
+        bad_input("sandbox", "set", "box", "--end-action", "stop", says="--lifetime")
+        bad_input("sandbox", "create", "other", "--end-action", "stop", says="--lifetime")
         bad_input("sandbox", "set", "box", "--end-action", "explode", says="--end-action must be stop, pause or delete")
         ok("sandbox", "stop", "box")
         equal(rows("sandbox", "get", "box")["state"], "stopped")

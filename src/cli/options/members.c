@@ -117,6 +117,8 @@ static const char *way_out(const char *message, char ret[MEMBERS_TEXT_BYTES])
                 {": leave them out, or writableRoot", ": leave them out, or --writable-root"},
                 {"root: name an image of the store (image)", "--root: name an image of the store (--image)"},
                 {": leave them out, or root", ": leave them out, or --root"},
+                {"a sandbox without an end has no endAction: give it a lifetimeMs",
+                 "--end-action needs an end: give it a --lifetime"},
                 {": make it (prefix.create)", " (cloche prefix list lists them): make it by cloche prefix create"},
                 {" (process.list lists them)", " (cloche ps SANDBOX lists them)"},
                 {" (context.list lists them)", " (cloche context list SANDBOX lists them)"},

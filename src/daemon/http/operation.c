@@ -35,6 +35,7 @@ static const struct operation operations[OPERATION_COUNT] = {
 #define NOTHING 1
 #define EXISTING 1
 #define RUNNING 1
+#define ANY_STATE 1
 #define SANDBOX_OPERATION(symbol, method, verb, path, success, kind, needs, ...) \
         {OPERATION_SANDBOX_##symbol, method, verb, "/v1" path, success, 1, kind, needs},
 #define SANDBOX_FIELD(symbol, name, type, need, doc)

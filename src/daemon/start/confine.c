@@ -41,7 +41,7 @@ void confine_refuse_rings(void)
 struct places {
         struct landlock_place *rows;
         size_t count;
-        int fds[CGROUP_CONTROLLERS + 5]; /* opened by us */
+        int fds[CGROUP_CONTROLLERS + 6]; /* opened by us */
         size_t fd_count;
 };
 
@@ -103,6 +103,7 @@ static int leave_files(struct daemon *d, struct cloche_err *e)
                 if (groups->places[c].version)
                         add_path(&places, AT_FDCWD, groups->places[c].base, 0);
         add_path(&places, AT_FDCWD, "/dev/null", 1);
+        add_path(&places, AT_FDCWD, "/proc/sys/kernel/random/boot_id", 0); /* by which deadlines outlive the daemon */
         add_path(&places, engine->libexec_fd, SANDBOX_SHELL, 0);
         add_path(&places, engine->libexec_fd, SANDBOX_FILES, 0);
         add_servers(&places);

@@ -171,6 +171,7 @@ int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, s
                 all->gemrc_fd = fd_from_bytes("gemrc", opt->gemrc, strlen(opt->gemrc));
         if (r == 0 && opt->gemrc && all->gemrc_fd < 0)
                 r = err_os(e, CLOCHE_E_RESOURCE, -all->gemrc_fd, "hold the configuration of gem");
+        sandbox_deadline_open(all);
         if (r == 0)
                 r = open_state(all, e);
         if (r < 0) {

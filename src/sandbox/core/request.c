@@ -253,8 +253,9 @@ static int name_of(const json_t *params, const char **ret, struct cloche_err *e)
         return sandbox_name_check(*ret, e);
 }
 
+/* ret_is_new: it was made now. */
 static int find_sandbox(struct sandboxes *all, const struct method *method, int64_t principal, const json_t *params,
-                        struct sandbox **ret, struct cloche_err *e)
+                        struct sandbox **ret, int *ret_is_new, struct cloche_err *e)
 {
         const char *name;
         int r;
@@ -279,17 +280,28 @@ static int find_sandbox(struct sandboxes *all, const struct method *method, int6
                 *ret = sandbox_new(all, principal, name, e);
         if (!*ret)
                 return -(int)e->code;
+        *ret_is_new = 1;
         r = sandbox_store_define(*ret, e);
         if (r < 0)
                 sandbox_delete(*ret);
         return r;
 }
 
+/* A look at a sandbox wakes none that exists. */
+static int must_wait(const struct sandbox_request *request)
+{
+        const struct sandbox *s = request->sandbox;
+
+        if (request->method->needs == NEEDS_ANY_STATE)
+                return s->state == SANDBOX_STARTING || (s->state == SANDBOX_STOPPED && request->has_made_sandbox);
+        return request->method->needs == NEEDS_RUNNING && s->state != SANDBOX_RUNNING;
+}
+
 static int begin(struct sandbox_request *request, struct cloche_err *e)
 {
         struct sandbox *s = request->sandbox;
 
-        if (request->method->needs == NEEDS_RUNNING && s->state != SANDBOX_RUNNING) {
+        if (must_wait(request)) {
                 sandbox_request_set_phase(request, REQUEST_WAITING);
                 TAILQ_INSERT_TAIL(&s->waiting, request, turn_link);
                 sandbox_start(s);
@@ -357,7 +369,7 @@ int sandboxes_request(struct sandboxes *all, int64_t principal, const char *meth
         const struct method *method = find_method(method_name);
         struct sandbox *sandbox = NULL;
         struct sandbox_request *request;
-        int r;
+        int is_new = 0, r;
 
         if (!method)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "sandboxes have no method %.60s", method_name);
@@ -366,7 +378,7 @@ int sandboxes_request(struct sandboxes *all, int64_t principal, const char *meth
                                "the daemon is about to end and stops its sandboxes: try again when it runs again");
         r = check_params(params, attachments, e);
         if (r == 0)
-                r = find_sandbox(all, method, principal, params, &sandbox, e);
+                r = find_sandbox(all, method, principal, params, &sandbox, &is_new, e);
         if (r < 0)
                 return r;
         if (sandbox && sandbox->request_count >= SANDBOX_REQUESTS_MAX)
@@ -380,6 +392,7 @@ int sandboxes_request(struct sandboxes *all, int64_t principal, const char *meth
                                             .sandbox = sandbox,
                                             .method = method,
                                             .principal = principal,
+                                            .has_made_sandbox = is_new,
                                             .params = json_deep_copy(params),
                                             .attachments = BUF_INIT(ATTACHMENTS_MAX),
                                             .outcome_attachments = BUF_INIT(ATTACHMENTS_MAX),

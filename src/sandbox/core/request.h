@@ -38,13 +38,15 @@ struct sandbox_request {
         void (*release)(struct sandbox_request *request); /* the client accepts events again; may be NULL */
         enum sandbox_request_phase phase;                 /* set by sandbox_request_set_phase */
         int is_held, is_to_release;
+        int has_made_sandbox; /* its sandbox did not exist before */
         /* The outcome, until it is delivered. */
         json_t *outcome;
         struct buf outcome_attachments;
         struct cloche_err error;
 };
 
-enum method_needs { NEEDS_NO_SANDBOX, NEEDS_NOTHING, NEEDS_EXISTING, NEEDS_RUNNING }; /* a column of spec/sandbox.def */
+/* A column of spec/sandbox.def. */
+enum method_needs { NEEDS_NO_SANDBOX, NEEDS_NOTHING, NEEDS_EXISTING, NEEDS_ANY_STATE, NEEDS_RUNNING };
 
 struct method {
         const char *name;

@@ -50,10 +50,11 @@ struct sandboxes {
         const struct sandbox_boxes *boxes;
         struct sandboxes_options options;
         char *state_dir, *preview_host;
-        json_t *network; /* policy of sandboxes that are made without one */
-        json_t *env;     /* variables of all programs */
-        json_t *gemrc;   /* text of gem's configuration; NULL: none */
-        int gemrc_fd;    /* the same as a sealed memory file; -EBADF: none */
+        char boot_id[40]; /* of the host; "": unknown */
+        json_t *network;  /* policy of sandboxes that are made without one */
+        json_t *env;      /* variables of all programs */
+        json_t *gemrc;    /* text of gem's configuration; NULL: none */
+        int gemrc_fd;     /* the same as a sealed memory file; -EBADF: none */
         TAILQ_HEAD(package_jobs, package_job) package_jobs;
         TAILQ_HEAD(volume_list, sandbox_volume) volumes;
         int state_fd;             /* -EBADF: none */

@@ -209,7 +209,7 @@ int sandbox_store_define(struct sandbox *s, struct cloche_err *e)
                            "imageName", s->image_name, "packages", s->packages, "mount", s->mount, "hasCaller",
                            s->has_caller, "hasWritableRoot", s->has_writable_root, "hasRoot", s->has_root, "volumes", s->volumes);
         if (object)
-                sandbox_deadline_write(&s->deadline, object);
+                sandbox_deadline_write(s, object);
         text = object ? json_dump_text(object, JSON_INDENT(1)) : NULL;
         if (text && strlen(text) > DEFINITION_BYTES_MAX)
                 r = err_set(e, CLOCHE_E_TOO_LARGE,
@@ -326,7 +326,7 @@ static int load_definition(struct sandboxes *all, int64_t principal, const char 
         s->lost_from_ms = (uint64_t)json_integer_value(json_object_get(object, "lostFromMs"));
         s->lost_to_ms = (uint64_t)json_integer_value(json_object_get(object, "lostToMs"));
         s->idle_ms = (uint64_t)json_integer_value(json_object_get(object, "idleMs"));
-        sandbox_deadline_read(&s->deadline, object);
+        sandbox_deadline_read(s, object);
         load_image(s, json_string_value(json_object_get(object, "image")), json_object_get(object, "imageSettings"));
         if (json_is_string(json_object_get(object, "imageName")))
                 s->image_name = json_incref(json_object_get(object, "imageName"));

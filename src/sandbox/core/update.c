@@ -166,7 +166,7 @@ static int check(struct sandbox *s, const json_t *params, struct cloche_limits *
         int r = check_names(limits, e);
 
         if (r == 0)
-                r = sandbox_deadline_check(s->all->engine->keeper, params, e);
+                r = sandbox_deadline_check(s->all->engine->keeper, &s->deadline, params, e);
         if (r == 0 && env)
                 r = sandbox_env_check_of_all(env, e);
         /* The program of a new network would be born in groups that are frozen. */

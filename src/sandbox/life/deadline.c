@@ -1,12 +1,14 @@
 /* The end of a sandbox's time. Clocks of the host may be set while it runs, so a moment is monotonic; the
- * state directory, which outlives boots, has it in real time. Runs in: cloched-engine, on its loop, with the
- * rights of the daemon's user. */
+ * state directory, which outlives boots, has it in real time too, for another boot. Runs in: cloched-engine, on its
+ * loop, with the rights of the daemon's user. */
 #include "deadline.h"
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/fd.h"
 #include "pause.h"
 
+#include <fcntl.h>
 #include <string.h>
 
 #define RETRY_NS UINT64_C(10000000000)       /* after a pause that failed */
@@ -55,7 +57,8 @@ static int check_host(const struct keeper *keeper, struct cloche_err *e)
                                  "this host cannot pause a sandbox (guard freezer: %s): use stop", freezer->reason);
 }
 
-int sandbox_deadline_check(const struct keeper *keeper, const json_t *params, struct cloche_err *e)
+int sandbox_deadline_check(const struct keeper *keeper, const struct deadline *before, const json_t *params,
+                           struct cloche_err *e)
 {
         const char *idle = json_string_value(json_object_get(params, "idleAction")),
                    *end = json_string_value(json_object_get(params, "endAction"));
@@ -70,6 +73,10 @@ int sandbox_deadline_check(const struct keeper *keeper, const json_t *params, st
         if (json_integer_value(json_object_get(params, "lifetimeMs")) > LIFETIME_MS_MAX)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "lifetimeMs must be an integer from 0 to %lld",
                                (long long)LIFETIME_MS_MAX);
+        if (before && end && !json_integer_value(json_object_get(params, "lifetimeMs")) &&
+            (!before->end_ns || json_object_get(params, "lifetimeMs")))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "a sandbox without an end has no endAction: give it a lifetimeMs");
         return idle_action == SANDBOX_ACTION_PAUSE || end_action == SANDBOX_ACTION_PAUSE ? check_host(keeper, e) : 0;
 }
 
@@ -111,24 +118,49 @@ void sandbox_deadline_describe(const struct deadline *deadline, json_t *object)
                 json_object_set_new(object, "endsAt", sandbox_time_json(end_ms(deadline)));
 }
 
-void sandbox_deadline_write(const struct deadline *deadline, json_t *object)
+void sandbox_deadline_open(struct sandboxes *all)
 {
-        put_actions(deadline, object);
-        if (deadline->end_ns)
-                json_object_set_new(object, "endsMs", json_integer((json_int_t)end_ms(deadline)));
+        _cleanup_fd_ int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+        ssize_t n = fd < 0 ? -1 : read(fd, all->boot_id, sizeof(all->boot_id) - 1);
+
+        all->boot_id[n > 0 ? strcspn(all->boot_id, "\n") : 0] = '\0'; /* unknown: real time decides */
 }
 
-void sandbox_deadline_read(struct deadline *deadline, const json_t *object)
+void sandbox_deadline_write(const struct sandbox *s, json_t *object)
 {
+        const struct deadline *deadline = &s->deadline;
+
+        put_actions(deadline, object);
+        if (!deadline->end_ns)
+                return;
+        json_object_set_new(object, "endsMs", json_integer((json_int_t)end_ms(deadline)));
+        json_object_set_new(object, "endsNs", json_integer((json_int_t)deadline->end_ns));
+        json_object_set_new(object, "bootId", json_string(s->all->boot_id));
+}
+
+/* Monotonic time is the same for all processes of a boot, and nobody sets it. */
+static int is_of_this_boot(const struct sandboxes *all, const json_t *object)
+{
+        const char *boot_id = json_string_value(json_object_get(object, "bootId"));
+
+        return boot_id && *boot_id && strcmp(boot_id, all->boot_id) == 0;
+}
+
+void sandbox_deadline_read(struct sandbox *s, const json_t *object)
+{
+        struct deadline *deadline = &s->deadline;
         const json_t *ends = json_object_get(object, "endsMs");
         uint64_t now_ns = clock_now_ns(), now_ms = clock_real_ms(), ends_ms;
 
-        if (sandbox_deadline_check(NULL, object, NULL) == 0)
+        if (sandbox_deadline_check(NULL, NULL, object, NULL) == 0)
                 sandbox_deadline_take(deadline, object);
         if (!ends)
                 return;
         ends_ms = (uint64_t)json_integer_value(ends);
-        deadline->end_ns = ends_ms > now_ms ? now_ns + (ends_ms - now_ms) * 1000000 : now_ns; /* passed: now */
+        if (is_of_this_boot(s->all, object))
+                deadline->end_ns = (uint64_t)json_integer_value(json_object_get(object, "endsNs"));
+        else
+                deadline->end_ns = ends_ms > now_ms ? now_ns + (ends_ms - now_ms) * 1000000 : now_ns; /* passed: now */
 }
 
 /* Programs that run no more need no stop and no pause. */
