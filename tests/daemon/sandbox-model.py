@@ -84,6 +84,15 @@ class Life:
     def end_daemon(self):
         how = self.random.choice(("stop", "kill", "kill", "keeper"))
         self.note("daemon " + how)
+        self.end_by(how)
+        for name, box in self.boxes.items():
+            found = self.frames.call("sandbox.get", sandbox=name)
+            if box.files not in box.saved:
+                assert found["lost"]["from"] < found["lost"]["to"], found
+            assert found.get("savedAt") == box.saved_at or how == "stop", (found, box.saved_at)
+            box.saved_at = found.get("savedAt")
+
+    def end_by(self, how):
         family = below(self.daemon.process.pid)
         if how == "keeper":
             keeper = keeper_of(family)
@@ -98,12 +107,35 @@ class Life:
         self.close()
         self.lose_all(how == "stop")
         self.open()
-        for name, box in self.boxes.items():
-            found = self.frames.call("sandbox.get", sandbox=name)
-            if box.files not in box.saved:
-                assert found["lost"]["from"] < found["lost"]["to"], found
-            box.saved_at = found.get("savedAt")
-        self.check_states()
+
+    def interrupt(self, name):
+        """A kill in the middle of a request: it is done then, or it is not."""
+        if name not in self.boxes:
+            return self.variable(name)
+        how, box = self.random.choice(("kill", "keeper")), self.boxes[name]
+        method, params = self.random.choice((("sandbox.pause", {}), ("sandbox.pause", {"save": False}), ("sandbox.pause", {"memory": False}),
+                                             ("sandbox.stop", {}), ("sandbox.save", {}), ("sandbox.resume", {})))
+        steps = self.random.randrange(8)
+        self.note(f"interrupt {name} {how} {method} {params} {steps} {box.told()}")
+        is_live, files = box.state == "running" or box.kind == "memory", dict(box.files)
+        can_pause = box.state == "running" or box.kind == "memory" and "memory" in params
+        self.frames.ask(method, sandbox=name, **params)
+        for _ in range(steps):
+            self.frames.call("sandbox.list")
+        self.end_by(how)
+        found = self.call(name, "sandbox.get")
+        told = found["state"], found.get("pauseKind")
+        allowed = {box.told()}
+        if method == "sandbox.pause" and can_pause:
+            allowed |= {("paused", "files"), ("stopped", None)}
+        if method in ("sandbox.stop", "sandbox.resume"):
+            allowed.add(("stopped", None))
+        assert told in allowed, (told, allowed)
+        if found.get("savedAt") != box.saved_at:
+            assert is_live and method != "sandbox.resume" and "save" not in params, found
+            box.saved, box.saved_at = [files], found["savedAt"]
+        box.state, box.kind = told
+        return None
 
     # -- the model -----------------------------------------------------------------------------------------
 
@@ -337,8 +369,11 @@ class Life:
         acts = ((self.write, 10), (self.variable, 6), (self.start, 6), (self.add_some, 6), (self.end_process, 2), (self.some_cell, 6), (self.remove, 2),
                 (self.save, 6), (self.pause, 14), (self.resume, 8), (self.stop, 4), (self.delete, 2), (self.race, 5), (self.check, 6))
         act = self.random.choices([row[0] for row in acts], [row[1] for row in acts])[0]
-        if self.random.random() < 0.03:
+        kind = self.random.random()
+        if kind < 0.03:
             self.end_daemon()
+        elif kind < 0.07:
+            self.interrupt(self.random.choice(NAMES))
         else:
             act(self.random.choice(NAMES))
         self.check_states()

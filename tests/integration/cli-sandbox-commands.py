@@ -49,6 +49,7 @@ def test_life_of_a_sandbox():
         equal([row["sandbox"] for row in rows("sandbox", "ls", "--limit", "1", "--sort", "used", "--reverse")], ["box"])
         bad_input("sandbox", "ls", "--filter", "size=3", says="is none of state=, label=")
         bad_input("sandbox", "ls", "--filter", "state=here", says="expected running, paused or stopped")
+        equal(type(rows("sandbox", "metrics", "box")), list)
         bad_input("sandbox", "pause", "--no-memory", "--no-save", "box", says="would keep nothing")
         equal(ok("sandbox", "resume", "box"), b"box  files\n")
         ok("sandbox", "set", "box", "--lifetime", "1h", "--end-action", "pause", "--idle-action", "pause")

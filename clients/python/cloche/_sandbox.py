@@ -229,6 +229,7 @@ class Sandbox(_Commands):
     stop = _asks(requests.sandbox_stop)
     save = _asks(requests.sandbox_save)
     pause = _asks(requests.sandbox_pause)
+    metrics = _asks(requests.sandbox_metrics)
     resume = _asks(requests.sandbox_resume)
     delete = _asks(requests.sandbox_delete)
     events = _streams(requests.events)

@@ -15,7 +15,7 @@ from ._requests import Handlers, Maybe, Request, Rules, _texts, check_timeout, l
 from ._results import Raw, _get, read_object, read_rows
 from ._rpc import Message
 from ._sandbox_results import (Archived, Checkout, Completed, ExposedPort, FileChange, FileContent, FileEntry, FileList, Found, KeptPackages, Logs, Network,
-                               NetworkDecision, OutputPage, Ports, ProcessInfo, Replaced, SandboxEvent, SandboxInfo, SandboxPage, SessionInfo, VolumeInfo,
+                               NetworkDecision, OutputPage, Ports, ProcessInfo, Replaced, SandboxEvent, SandboxInfo, SandboxPage, SandboxSample, SessionInfo, VolumeInfo,
                                VolumeMount, Waited)
 from ._values import Encoder
 from .errors import InvalidArgumentError, ProtocolError
@@ -262,6 +262,11 @@ def delete_volume(name: str) -> Request[None]:
 def sandbox_info(at: Place) -> Request[SandboxInfo]:
     """State, limits, usage."""
     return _Writer(at).asks("sandbox.get", _reads(SandboxInfo.read))
+
+
+def sandbox_metrics(at: Place, *, from_time: str | None = None, to_time: str | None = None) -> Request[list[SandboxSample]]:
+    """Its usage over the last ten minutes in which it ran, a sample every five seconds. Times are in UTC, or their beginnings."""
+    return _Writer(at).add(**{"from": from_time, "to": to_time}).asks("sandbox.metrics", _rows("samples", SandboxSample.read))
 
 
 def sandbox_update(at: Place, *, limits: Limits | Mapping[str, int] | None = None, env: Mapping[str, str] | None = None, network: Rules | None = None,

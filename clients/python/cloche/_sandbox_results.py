@@ -228,6 +228,22 @@ class SandboxInfo:
                    raw.get("pauseKind"), raw.get("pausedAt"), raw)
 
 
+@dataclass(frozen=True)
+class SandboxSample:
+    """The usage of a sandbox at one time. None: the host does not tell."""
+
+    time: str
+    cpu_ms: int | None
+    """Since it was started."""
+    memory_bytes: int | None
+    pids: int | None
+    disk_bytes: int | None
+
+    @classmethod
+    def read(cls, raw: Raw) -> SandboxSample:
+        return cls(_get(raw, "time", str, ""), raw.get("cpuMs"), raw.get("memoryBytes"), raw.get("pids"), raw.get("diskBytes"))
+
+
 class SandboxPage(list[SandboxInfo]):
     """A list of sandboxes. next: with a limit, the value of `after` for the next page; None: this is the last."""
 

@@ -105,6 +105,7 @@ class Asked(PeerCase):
             (lambda box: box.save(), "sandbox.save", {}),
             (lambda box: box.pause(), "sandbox.pause", {}),
             (lambda box: box.pause(save=False), "sandbox.pause", {"save": False}),
+            (lambda box: box.metrics(from_time="2026"), "sandbox.metrics", {"from": "2026"}),
             (lambda box: box.pause(memory=False), "sandbox.pause", {"memory": False}),
             (lambda box: box.resume(), "sandbox.resume", {}),
             (lambda box: box.update(lifetime_ms=5, end_action="delete", idle_action="pause"), "sandbox.update",

@@ -1,5 +1,5 @@
-/* cloche sandbox create, ls, get, set, stop, save, pause, resume, rm; cloche packages ls, rm. Runs in: the CLI, as its
- * user. */
+/* cloche sandbox create, ls, get, metrics, set, stop, save, pause, resume, rm; cloche packages ls, rm. Runs in: the
+ * CLI, as its user. */
 #include "cli/options/options.h"
 #include "cli/output/object.h"
 #include "cli/output/print.h"
@@ -95,6 +95,26 @@ static int get(struct cli_request *request)
         if (code == 0)
                 print_object(sandbox, request->json);
         json_decref(sandbox);
+        return code;
+}
+
+static void print_sample(const json_t *of)
+{
+        printf("%s %8lld ms %8.1f MiB %5lld processes %8.1f MiB of files\n", sandbox_text(of, "time"),
+               (long long)json_integer_value(json_object_get(of, "cpuMs")),
+               (double)json_integer_value(json_object_get(of, "memoryBytes")) / (1 << 20),
+               (long long)json_integer_value(json_object_get(of, "pids")),
+               (double)json_integer_value(json_object_get(of, "diskBytes")) / (1 << 20));
+}
+
+static int metrics(struct cli_request *request)
+{
+        json_t *answer = NULL;
+        int code = sandbox_request_once(request, "sandbox.metrics", sandbox_params(request), &answer);
+
+        if (code == 0)
+                print_rows(json_object_get(answer, "samples"), request->json, print_sample);
+        json_decref(answer);
         return code;
 }
 
@@ -237,6 +257,12 @@ const struct cli_handler command_sandbox_create = {.run = create, .positional_ma
 const struct cli_handler command_sandbox_ls = {.run = list};
 const struct cli_handler command_sandbox_get = {
         .run = get,
+        .expected = "a sandbox",
+        .positional_min = 1,
+        .positional_max = 1,
+};
+const struct cli_handler command_sandbox_metrics = {
+        .run = metrics,
         .expected = "a sandbox",
         .positional_min = 1,
         .positional_max = 1,

@@ -94,23 +94,6 @@ static int check_state(const char *state, struct cloche_err *e)
                                 state);
 }
 
-/* Times are compared as texts of our form, so a part of one is a time too: 2026-11-28. */
-static int check_time(const char *name, const char *time, struct cloche_err *e)
-{
-        static const char form[] = "dddd-dd-ddTdd:dd:dd.dddZ";
-        size_t size = time ? strlen(time) : 0, i = 0;
-
-        while (i < size && i < sizeof(form) - 1 &&
-               (form[i] == 'd' ? time[i] >= '0' && time[i] <= '9' : time[i] == form[i]))
-                i++;
-        return !time || (size >= 4 && i == size && form[i] != 'd')
-                       ? 0
-                       : err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                                 "%s \"%.40s\": expected a time in UTC such as 2026-11-28T07:30:00.000Z, or its "
-                                 "beginning",
-                                 name, time);
-}
-
 static int read_listing(const struct sandbox_request *request, struct listing *ret, struct cloche_err *e)
 {
         const char *order = sandbox_request_text(request, "order"), *after = sandbox_request_text(request, "after");
@@ -120,8 +103,6 @@ static int read_listing(const struct sandbox_request *request, struct listing *r
                 .state = sandbox_request_text(request, "state"),
                 .image = sandbox_request_text(request, "image"),
                 .prefix = sandbox_request_text(request, "prefix"),
-                .after = sandbox_request_text(request, "createdAfter"),
-                .before = sandbox_request_text(request, "createdBefore"),
                 .labels = json_object_get(request->params, "labels"),
                 .is_reverse = sandbox_request_flag(request, "reverse", 0),
                 .limit = sandbox_request_count(request, "limit", UINT64_MAX),
@@ -130,9 +111,9 @@ static int read_listing(const struct sandbox_request *request, struct listing *r
         if (r == 0)
                 r = check_state(ret->state, e);
         if (r == 0)
-                r = check_time("createdAfter", ret->after, e);
+                r = sandbox_request_time(request, "createdAfter", &ret->after, e);
         if (r == 0)
-                r = check_time("createdBefore", ret->before, e);
+                r = sandbox_request_time(request, "createdBefore", &ret->before, e);
         if (r == 0 && ret->limit == 0)
                 r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "limit must be at least 1");
         return r == 0 && after ? read_cursor(ret, after, e) : r;

@@ -7,6 +7,7 @@
 #include "sandbox/environment/packages.h"
 #include "sandbox/environment/volumes.h"
 #include "sandbox/life/deadline.h"
+#include "sandbox/life/metrics.h"
 #include "sandbox/life/pause.h"
 #include "sandbox/network/connections.h"
 #include "sandbox/network/port.h"
@@ -75,6 +76,7 @@ static void tidy(struct sandbox *s, uint64_t now_ns)
 {
         sandbox_updates_settle(s);
         sandbox_deadline_tidy(s, now_ns);
+        sandbox_metrics_tidy(s, now_ns);
         if (s->state != SANDBOX_RUNNING)
                 return;
         if (processes_running(s) > 0)

@@ -454,6 +454,26 @@ const char *sandbox_request_bytes(const struct sandbox_request *request, const c
         return *ret_size ? request->attachments.data + json_integer_value(json_object_get(value, "at")) : "";
 }
 
+/* Times are compared as texts of our form, so a part of one is a time too: 2026-11-28. */
+int sandbox_request_time(const struct sandbox_request *request, const char *name, const char **ret,
+                         struct cloche_err *e)
+{
+        const char *time = sandbox_request_text(request, name);
+        static const char form[] = "dddd-dd-ddTdd:dd:dd.dddZ";
+        size_t size = time ? strlen(time) : 0, i = 0;
+
+        while (i < size && i < sizeof(form) - 1 &&
+               (form[i] == 'd' ? time[i] >= '0' && time[i] <= '9' : time[i] == form[i]))
+                i++;
+        *ret = time;
+        return !time || (size >= 4 && i == size && form[i] != 'd')
+                       ? 0
+                       : err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                 "%s \"%.40s\": expected a time in UTC such as 2026-11-28T07:30:00.000Z, or its "
+                                 "beginning",
+                                 name, time);
+}
+
 /* -- answers -------------------------------------------------------------------------------------------------- */
 
 int sandbox_put_raw(json_t *object, const char *name, const void *data, size_t size, struct buf *attachments)

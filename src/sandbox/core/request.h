@@ -81,6 +81,9 @@ void sandbox_request_schedule_release(struct sandbox_request *request);
 const char *sandbox_request_text(const struct sandbox_request *request, const char *name); /* NULL: absent */
 uint64_t sandbox_request_count(const struct sandbox_request *request, const char *name, uint64_t absent);
 int sandbox_request_flag(const struct sandbox_request *request, const char *name, int absent);
+/* A time of our form, or the beginning of one, to be compared as text; NULL: absent. */
+int sandbox_request_time(const struct sandbox_request *request, const char *name, const char **ret,
+                         struct cloche_err *e);
 /* Text or bytes; NULL: absent. Borrowed from the request. */
 const char *sandbox_request_bytes(const struct sandbox_request *request, const char *name, size_t *ret_size);
 /* Add data as text if it is UTF-8, else as bytes in attachments. Returns 0 or -ENOMEM. */

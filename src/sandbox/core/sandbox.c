@@ -14,6 +14,7 @@
 #include "sandbox/environment/mounts.h"
 #include "sandbox/environment/volumes.h"
 #include "sandbox/life/deadline.h"
+#include "sandbox/life/metrics.h"
 #include "sandbox/life/pause.h"
 #include "sandbox/life/state.h"
 #include "sandbox/network/connections.h"
@@ -190,6 +191,7 @@ static void sandbox_free(struct sandbox *s)
         sandbox_updates_free(s);
         sandbox_ports_free(s);
         context_outputs_free(s);
+        sandbox_metrics_free(s);
         json_decref(s->decisions);
         TAILQ_REMOVE(s->is_pooled ? &s->all->pool : &s->all->list, s, link);
         json_decref(s->env);
@@ -337,6 +339,7 @@ static void release(struct sandbox *s)
 {
         end_work(s);
         sandbox_pause_on_box_closed(s);
+        sandbox_metrics_on_box_closed(s);
         connections_close(&s->connections);
         sandbox_mounts_close(s);
         control_close(&s->control);

@@ -141,6 +141,7 @@ struct sandbox {
         TAILQ_HEAD(dial_list, sandbox_dial) dials;
         TAILQ_HEAD(probe_list, probe) probes;
         TAILQ_HEAD(context_list, context) contexts;
+        struct metrics *metrics; /* or NULL */
         struct prewarm *prewarm; /* a prewarmed interpreter, or NULL */
         TAILQ_HEAD(copy_list, copy) copies;
         TAILQ_HEAD(cell_outputs, cell_output) outputs; /* of cells */

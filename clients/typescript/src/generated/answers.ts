@@ -827,6 +827,28 @@ export interface Sandboxes {
   next?: string
 }
 
+/** The usage of a sandbox at one time; a figure that the host does not tell is absent. */
+export interface SandboxSample {
+  /** When it was taken. */
+  time: string
+  /** Processor time since it was started. */
+  cpuMs?: number
+  /** Memory in use, its files included. */
+  memoryBytes?: number
+  /** Number of processes and threads. */
+  pids?: number
+  /** Bytes of its files. */
+  diskBytes?: number
+}
+
+/** The usage of a sandbox over time. */
+export interface SandboxMetrics {
+  /** Time between two samples while it runs; there are none of pauses and stops. */
+  intervalMs: number
+  /** The oldest first. */
+  samples: SandboxSample[]
+}
+
 /** The usage of a volume. */
 export interface VolumeUsage {
   /** Bytes that it has for files and directories. */
@@ -1748,6 +1770,7 @@ export interface Answers {
   'sandbox.pause': Sandbox
   'sandbox.resume': SandboxResumed
   'sandbox.delete': Empty
+  'sandbox.metrics': SandboxMetrics
   'sandbox.events': Empty
   'volume.create': Volume
   'volume.list': Volumes

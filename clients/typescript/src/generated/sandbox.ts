@@ -99,6 +99,14 @@ export interface SandboxPauseParams {
   memory?: boolean | undefined
 }
 
+/** Parameters of sandbox.metrics. */
+export interface SandboxMetricsParams {
+  /** Only samples from this time on, or from a beginning of one, such as 2026-11-28T07. */
+  from?: string | undefined
+  /** Only samples until this time, likewise. */
+  to?: string | undefined
+}
+
 /** Parameters of volume.create. */
 export interface VolumeCreateParams {
   /** Its name: 1 to 63 of A-Z a-z 0-9 - _, with a letter or digit first. */
@@ -659,6 +667,7 @@ export type Method =
   | 'sandbox.pause'
   | 'sandbox.resume'
   | 'sandbox.delete'
+  | 'sandbox.metrics'
   | 'sandbox.events'
   | 'volume.create'
   | 'volume.list'
@@ -762,6 +771,11 @@ export class SandboxOperations {
   /** End it and remove its files and options. */
   async delete (options: OperationOptions = {}): Promise<Answers['sandbox.delete']> {
     return await this.ask('sandbox.delete', {}, options)
+  }
+
+  /** Return its usage over the last ten minutes in which it ran, a sample every five seconds. */
+  async metrics (params: SandboxMetricsParams = {}, options: OperationOptions = {}): Promise<Answers['sandbox.metrics']> {
+    return await this.ask('sandbox.metrics', params, options)
   }
 
   /** Send events: ports, processes, connections, states. */

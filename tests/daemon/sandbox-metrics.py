@@ -1,0 +1,40 @@
+#!/usr/bin/python3
+"""sandbox.metrics: samples while a sandbox runs, none of pauses."""
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+from clocks import Clock
+from cloche import equal
+from rpc import Daemon
+from sandbox_client import wait_for
+
+
+def samples(frames, **params):
+    return frames.call("sandbox.metrics", sandbox="a", **params)["samples"]
+
+
+def test_a_history():
+    with Clock() as clock, Daemon(env=clock.env) as daemon, daemon.frames() as frames:
+        frames.call("exec", sandbox="a", command="head -c 3000000 /dev/zero > f")
+        frames.call("process.start", sandbox="a", command="while :; do :; done", process="p")
+        wait_for(lambda: len(samples(frames)) == 1)
+        for count in (2, 3):
+            clock.let_pass(6, frames)
+            wait_for(lambda: len(samples(frames)) == count)
+        wait_for(lambda: "diskBytes" in samples(frames)[-1])
+        first, second, third = samples(frames)
+        assert first["cpuMs"] <= second["cpuMs"] <= third["cpuMs"] and first["time"] < third["time"], (first, third)
+        assert third["diskBytes"] > 3000000 and third["memoryBytes"] > 3000000 and third["pids"] >= 3, third
+        equal(frames.call("sandbox.metrics", sandbox="a")["intervalMs"], 5000)
+        equal(samples(frames, **{"from": second["time"], "to": second["time"]}), [second])
+        equal(samples(frames, to=third["time"][:4]), [first, second, third])
+        equal(samples(frames, **{"from": "2100"}), [])
+        assert "expected a time" in frames.refused("sandbox.metrics", sandbox="a", to="now").message
+        equal(frames.refused("sandbox.metrics", sandbox="b").name, "not_found")
+        frames.call("sandbox.pause", sandbox="a")
+        for _ in range(3):
+            clock.let_pass(6, frames)
+        equal(samples(frames), [first, second, third], "none of a pause")
+        equal(frames.call("sandbox.get", sandbox="a")["state"], "paused")
