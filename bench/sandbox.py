@@ -10,8 +10,8 @@ milliseconds.
 
 Parts: execute, stream, start, session (sides in turn), sandbox (Cloche alone: upstream's unit is a
 container, which is not there), concurrent (N at once, from N threads), transfer (100 MiB there and
-back), idle (memory of N sandboxes with a session each, all processes), cli. As root, for the peer
-makes pid namespaces."""
+back), idle (memory of N sandboxes with a session each, all processes), paused (the same N, frozen: what they cost the daemon), cli. As
+root, for the peer makes pid namespaces."""
 import argparse
 import contextlib
 import os
@@ -20,7 +20,7 @@ import sys
 from parts import add_only, parts_of
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PARTS = ("execute", "stream", "start", "session", "sandbox", "concurrent", "transfer", "cli", "idle")
+PARTS = ("execute", "stream", "start", "session", "sandbox", "concurrent", "transfer", "cli", "idle", "paused")
 
 
 def arguments():

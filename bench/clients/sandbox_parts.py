@@ -307,3 +307,43 @@ def idle(table, sides, options):
     for number in range(count):
         http.ask("DELETE", f"/v1/sandboxes/idle-{number}")
     http.close()
+
+
+def processor_ms(pids):
+    """Processor time that these processes have used."""
+    ticks = 0
+    for pid in pids:
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            ticks += sum(map(int, file.read().rsplit(")", 1)[1].split()[11:13]))
+    return ticks * 1000 / os.sysconf("SC_CLK_TCK")
+
+
+def name_of(pid):
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/comm", encoding="utf-8") as file:
+        return file.read().strip()
+    return ""
+
+
+def paused(table, sides, options):
+    """The boxes' own memory is frozen with them; the rest is the daemon's."""
+    cloche, count, seconds = sides[0], options.idle, 20
+    http = cloche.connect()
+    for number in range(count):
+        expect(cloche.execute(http, "default", "true", f"paused-{number}") == "", number)
+        if number == 0:
+            owners = [pid for pid in descendants(cloche.memory_roots()) if name_of(pid).startswith("cloche")]
+            before_kb = sum(map(pss_kb, owners))
+    for number in range(count):
+        answer = http.ask("POST", f"/v1/sandboxes/paused-{number}/pause", {"save": False})
+        expect(answer.get("pauseKind") == "memory", answer)
+    boxes = [pid for pid in descendants(cloche.memory_roots()) if pid not in owners]
+    at_first = processor_ms(boxes), processor_ms(owners)
+    time.sleep(seconds)
+    own_mib = (sum(map(pss_kb, owners)) - before_kb) / 1024 / (count - 1)
+    table.add(f"{count} paused sandboxes, a session each", cloche.name,
+              note=f"in {seconds} s they used {processor_ms(boxes) - at_first[0]:.0f} ms of processor time, the daemon "
+                   f"{processor_ms(owners) - at_first[1]:.0f} ms; its programs {', '.join(map(name_of, owners))} grew by {own_mib:.3f} MiB for each; "
+                   f"the boxes have {sum(map(pss_kb, boxes)) / 1024 / count:.2f} MiB of PSS each")
+    for number in range(count):
+        http.ask("DELETE", f"/v1/sandboxes/paused-{number}")
+    http.close()
