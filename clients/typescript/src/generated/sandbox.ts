@@ -95,7 +95,7 @@ export interface SandboxStopParams {
 export interface SandboxPauseParams {
   /** false: do not save its files before. */
   save?: boolean | undefined
-  /** false: keep its files only: they are saved, and its processes end. Also of one that is paused with its memory. */
+  /** false: keep its files only: they are saved, and its processes end; writes in its mounts are lost, as by a stop. Also of one that is paused with its memory. */
   memory?: boolean | undefined
 }
 
