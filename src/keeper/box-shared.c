@@ -217,12 +217,23 @@ void box_shared_kill(struct keeper_state *keeper, uint32_t sandbox)
                         kill(keeper->boxes[box].init_pid, SIGKILL);
 }
 
+/* Beneath a context of another sandbox. Its PID 1 ends after that context has reaped the interpreter, and code there
+ * may run long before it does. Nothing but zombies is left when the groups are empty, for which box_leave waits. */
+static int is_beneath_another(const struct keeper_state *keeper, const struct box *row)
+{
+        uint32_t above = row->parent == KEEPER_NO_BOX ? KEEPER_NO_BOX : keeper->boxes[row->parent].shared_with;
+
+        return above != KEEPER_NO_BOX && above != row->shared_with;
+}
+
 int box_shared_closed_fd(const struct keeper_state *keeper, uint32_t sandbox)
 {
         for (uint32_t box = 0; keeper->boxes[sandbox].is_sandbox && box < KEEPER_BOXES_MAX; box++) {
-                struct pollfd polled = {.fd = keeper->boxes[box].init_pidfd, .events = POLLIN};
+                const struct box *row = &keeper->boxes[box];
+                struct pollfd polled = {.fd = row->init_pidfd, .events = POLLIN};
 
-                if (polled.fd >= 0 && is_sharing(&keeper->boxes[box], sandbox) && poll(&polled, 1, 0) == 0)
+                if (polled.fd >= 0 && is_sharing(row, sandbox) && !is_beneath_another(keeper, row) &&
+                    poll(&polled, 1, 0) == 0)
                         return polled.fd;
         }
         return keeper->boxes[sandbox].init_pidfd;
