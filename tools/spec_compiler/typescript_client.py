@@ -13,7 +13,7 @@ FIELD_TYPES = {
     "LIST": "readonly [first: number, last: number]",
     "OBJECT": "Record<string, unknown>",
 }
-LIST_TYPES = {"volumes": "readonly SandboxVolume[]"}
+LIST_TYPES = {"volumes": "readonly SandboxVolume[]", "names": "readonly string[]"}
 OBJECT_TYPES = {"network": "NetworkPolicy", "addNetwork": "Omit<NetworkPolicy, 'dns'>", "env": "Record<string, string | null>", "terminal": "TerminalSize"}
 
 ERROR = """/** {text} */

@@ -22,8 +22,8 @@ from ._run import Run
 from ._sandbox import Context, Process, Sandbox, Session, Stream
 from ._sandbox_results import (Archived, Checkout, Completed, ExposedPort, FileChange, FileContent, FileEntry, FileList, FileMatch, Found,
                                KeptPackages, Logs,
-                               Network, NetworkDecision, OpenPort, OutputPage, Ports, ProcessInfo, RefusedConnection, Replaced, SandboxEvent, SandboxInfo, SandboxMount, SandboxPage, SandboxSample,
-                               SessionInfo, VolumeInfo, VolumeMount, Waited)
+                               Network, NetworkDecision, OpenPort, Omitted, OutputPage, Ports, ProcessInfo, RefusedConnection, Replaced, SandboxEvent, SandboxForks, SandboxInfo, SandboxMount, SandboxPage, SandboxSample,
+                               SessionInfo, SnapshotInfo, VolumeInfo, VolumeMount, Waited)
 from ._subprocess import AsyncSubprocessSandbox, SubprocessResult, SubprocessSandbox, Tool
 from ._sync import Cloche, Prefix
 from ._version import VERSION as __version__
@@ -37,8 +37,8 @@ __all__ = [
     "Denial", "Directory", "Display", "ExposedPort", "Expression", "File", "FileChange", "FileContent", "FileEntry", "FileList",
     "FileMatch", "Found", "Function", "Guard", "GuardWarning", "GuestError", "ImageCheck",
     "ImageImport", "ImageInfo", "KeptPackages", "Language", "Limits", "Loading", "Logs", "Meta", "Mount", "Network",
-    "NetworkDecision", "OpenPort", "Output", "OutputPage", "Permissions", "Ports", "Prefix", "PrefixInfo", "Process", "ProcessInfo",
-    "Question", "RefusedConnection", "Replaced", "Result", "Rule", "Run", "RunFailedError", "RunTimeoutError", "Sandbox", "SandboxEvent", "SandboxInfo", "SandboxMount", "SandboxPage", "SandboxSample",
-    "Session", "SessionInfo", "Shim", "Skip", "Source", "Stream", "SubprocessResult", "SubprocessSandbox", "Symlink", "Sync", "SyncOutcome",
+    "NetworkDecision", "Omitted", "OpenPort", "Output", "OutputPage", "Permissions", "Ports", "Prefix", "PrefixInfo", "Process", "ProcessInfo",
+    "Question", "RefusedConnection", "Replaced", "Result", "Rule", "Run", "RunFailedError", "RunTimeoutError", "Sandbox", "SandboxEvent", "SandboxForks", "SandboxInfo", "SandboxMount", "SandboxPage", "SandboxSample",
+    "Session", "SessionInfo", "Shim", "Skip", "SnapshotInfo", "Source", "Stream", "SubprocessResult", "SubprocessSandbox", "Symlink", "Sync", "SyncOutcome",
     "SyncPlan", "SyncReport", "Tool", "UnknownMethodError", "Value", "ValueRefusedError", "Variable", "VolumeInfo", "VolumeMount", "Waited", "WarmInterpreter", "__version__", *errors.__all__,
 ]

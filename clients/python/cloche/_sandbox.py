@@ -231,6 +231,8 @@ class Sandbox(_Commands):
     pause = _asks(requests.sandbox_pause)
     metrics = _asks(requests.sandbox_metrics)
     resume = _asks(requests.sandbox_resume)
+    fork = _asks(requests.sandbox_fork)
+    snapshot = _asks(requests.sandbox_snapshot)
     delete = _asks(requests.sandbox_delete)
     events = _streams(requests.events)
     session = _opens_session(requests.session)

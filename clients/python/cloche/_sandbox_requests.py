@@ -15,8 +15,8 @@ from ._requests import Handlers, Maybe, Request, Rules, _texts, check_timeout, l
 from ._results import Raw, _get, read_object, read_rows
 from ._rpc import Message
 from ._sandbox_results import (Archived, Checkout, Completed, ExposedPort, FileChange, FileContent, FileEntry, FileList, Found, KeptPackages, Logs, Network,
-                               NetworkDecision, OutputPage, Ports, ProcessInfo, Replaced, SandboxEvent, SandboxInfo, SandboxPage, SandboxSample, SessionInfo, VolumeInfo,
-                               VolumeMount, Waited)
+                               NetworkDecision, OutputPage, Ports, ProcessInfo, Replaced, SandboxEvent, SandboxForks, SandboxInfo, SandboxPage, SandboxSample, SessionInfo, SnapshotInfo,
+                               VolumeInfo, VolumeMount, Waited)
 from ._values import Encoder
 from .errors import InvalidArgumentError, ProtocolError
 from .limits import Limits
@@ -176,7 +176,7 @@ def sandbox(name: str | None = None, *, limits: Limits | Mapping[str, int] | Non
             end_action: str | None = None, labels: Mapping[str, str] | None = None, image: str | None = None, mount: Mount | Mapping[str, Any] | None = None,
             packages: Mapping[str, Sequence[str]] | None = None, image_settings: Mapping[str, Any] | None = None,
             volumes: Sequence[VolumeMount | Mapping[str, Any]] | None = None,
-            writable_root: bool | None = None, root: bool | None = None, timeout: float | None = None) -> Request[Place]:
+            writable_root: bool | None = None, root: bool | None = None, snapshot: str | None = None, timeout: float | None = None) -> Request[Place]:
     """A persistent box: create it, or find the one of that name. It outlives the client.
 
     name     1 to 63 of A-Z a-z 0-9 -; None: a generated one, and the sandbox is deleted at the end of a `with`
@@ -194,10 +194,11 @@ def sandbox(name: str | None = None, *, limits: Limits | Mapping[str, int] | Non
     volumes  of this caller: VolumeMount(name, path, read_only), or the same as a mapping of name, path, readOnly
     writable_root  True: the directories of its image can be changed, by a copy in its quota; with image, and root's daemon
     root     True: its programs are root of 65,536 users of its own (apt-get install, useradd, ports below 1024); writable_root is implied
+    snapshot  of this caller: it begins with the files and the definition of that, to which the others are changes
     """
     w = _Writer(None).add(sandbox=name, limits=limits_tree(limits) if limits is not None else None).env(env, False)
     w.add(network=network_tree(network), idleMs=idle_ms, idleAction=idle_action, lifetimeMs=lifetime_ms, endAction=end_action)
-    w.add(labels=_labels(labels), image=image, writableRoot=writable_root, root=root, mount=_mount(mount),
+    w.add(labels=_labels(labels), image=image, writableRoot=writable_root, root=root, mount=_mount(mount), snapshot=snapshot,
           imageSettings=dict(image_settings) if image_settings is not None else None,
           packages=_packages(packages),
           volumes=_volumes(volumes))
@@ -230,6 +231,23 @@ def packages() -> Request[list[KeptPackages]]:
 def delete_packages(layer: str) -> Request[None]:
     """Remove kept packages. Sandboxes that began with them have them still."""
     return Request("packages.delete", {"layer": layer}, lambda message: None)
+
+
+# ---- snapshots ----
+
+def snapshots() -> Request[list[SnapshotInfo]]:
+    """List the caller's snapshots (Sandbox.snapshot takes one, snapshot of sandbox() begins with one)."""
+    return Request("snapshot.list", {}, _rows("snapshots", SnapshotInfo.read))
+
+
+def snapshot(name: str) -> Request[SnapshotInfo]:
+    """One snapshot."""
+    return _Writer(None).add(snapshot=name).asks("snapshot.get", _reads(SnapshotInfo.read))
+
+
+def delete_snapshot(name: str) -> Request[None]:
+    """Remove it. Sandboxes that began with it keep their files."""
+    return _Writer(None).add(snapshot=name).asks("snapshot.delete", _nothing)
 
 
 # ---- volumes ----
@@ -295,6 +313,21 @@ def sandbox_stop(at: Place, *, sync: bool | Sync | Mapping[str, str] = False, ti
 def sandbox_save(at: Place, *, timeout: float | None = None) -> Request[SandboxInfo]:
     """Save the files as they are now; processes keep running."""
     return _Writer(at).asks("sandbox.save", _reads(SandboxInfo.read), timeout)
+
+
+def sandbox_fork(at: Place, count: int | None = None, *, names: Sequence[str] | None = None, timeout: float | None = None) -> Request[SandboxForks]:
+    """Make new sandboxes with its definition, its files as they are now and its forkable contexts; it goes on. client.sandbox(name)
+    opens each; they are not deleted by a `with` of this one.
+
+    count  1 to 100; None: as many as names, or 1
+    names  of the new sandboxes; None: generated ones
+    """
+    return _Writer(at).add(count=count, names=list(names) if names is not None else None).asks("sandbox.fork", _reads(SandboxForks.read), timeout)
+
+
+def sandbox_snapshot(at: Place, name: str | None = None, *, labels: Mapping[str, str] | None = None, timeout: float | None = None) -> Request[SnapshotInfo]:
+    """Keep its files as they are now and its definition under a name, for new sandboxes: client.sandbox(snapshot=name)."""
+    return _Writer(at).add(snapshot=name, labels=_labels(labels)).asks("sandbox.snapshot", _reads(SnapshotInfo.read), timeout)
 
 
 def sandbox_pause(at: Place, *, save: bool = True, memory: bool = True, timeout: float | None = None) -> Request[SandboxInfo]:

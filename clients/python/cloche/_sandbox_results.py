@@ -253,6 +253,65 @@ class SandboxPage(list[SandboxInfo]):
 
 
 @dataclass(frozen=True)
+class Omitted:
+    """A part of a sandbox that its forks do not have."""
+
+    kind: str
+    """context, checkpoint, session (the command that it runs), process, port, mount or volume"""
+    name: str
+    reason: str
+
+    @classmethod
+    def read(cls, raw: Raw) -> Omitted:
+        return cls(_get(raw, "kind", str, ""), _get(raw, "name", str, ""), _get(raw, "reason", str, ""))
+
+
+@dataclass(frozen=True)
+class SandboxForks:
+    """The forks of a sandbox."""
+
+    sandboxes: tuple[SandboxInfo, ...]
+    omitted: tuple[Omitted, ...]
+    """Each part of the sandbox that they do not have."""
+    raw: Raw = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, raw: Raw) -> SandboxForks:
+        return cls(tuple(SandboxInfo.read(row) for row in _get(raw, "sandboxes", list, [])),
+                   tuple(Omitted.read(row) for row in _get(raw, "omitted", list, [])), raw)
+
+
+@dataclass(frozen=True)
+class SnapshotInfo:
+    """A snapshot: a named copy of a sandbox's files and definition, which nothing changes."""
+
+    snapshot: str
+    sandbox: str
+    """It was taken of this one, which may be gone."""
+    created_at: str
+    bytes: int
+    """Size of its files, as an archive."""
+    labels: Mapping[str, str]
+    digest: str | None = None
+    """sha256- and 64 digits, of that archive. None: it has no files."""
+    image: str | None = None
+    """The image of the store of its sandboxes. None: the daemon's own."""
+    image_name: str | None = None
+    """The name by which the image was found then."""
+    packages: Mapping[str, Any] = field(default_factory=dict)
+    """The packages that the sandbox began with."""
+    writable_root: bool = False
+    """True: the directories of the image can be changed."""
+    raw: Raw = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, raw: Raw) -> SnapshotInfo:
+        return cls(_get(raw, "snapshot", str, ""), _get(raw, "sandbox", str, ""), _get(raw, "createdAt", str, ""), _get(raw, "bytes", int, 0),
+                   _texts(raw, "labels"), raw.get("digest"), _get(raw, "image", str, None), _get(raw, "imageName", str, None),
+                   _get(raw, "packages", dict, {}), bool(raw.get("writableRoot")), raw)
+
+
+@dataclass(frozen=True)
 class SessionInfo:
     session: str
     cwd: str
@@ -269,7 +328,7 @@ class SessionInfo:
 
 @dataclass(frozen=True)
 class SandboxEvent:
-    """An event: portOpened, portClosed, processStarted, processEnded, network, fileDenied or state."""
+    """An event: portOpened, portClosed, processStarted, processEnded, network, fileDenied, state, forked or snapshot."""
 
     event: str
     about: Mapping[str, Any]

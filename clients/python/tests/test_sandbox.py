@@ -9,7 +9,7 @@ import time
 import unittest
 
 import cloche
-from tests.real import AsyncDaemonCase, DaemonCase
+from tests.real import AsyncDaemonCase, DaemonCase, program
 
 
 class Commands(DaemonCase):
@@ -240,6 +240,27 @@ class Sandboxes(DaemonCase):
         box.stop()
         self.assertEqual(box.resume().resumed, "files")
         box.delete()
+
+    def test_forks_and_snapshots(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        os.chmod(folder, 0o711)
+        with cloche.Cloche(daemon=program(), daemon_options=["--state-dir", f"{folder}/state"]) as client, client.sandbox("origin") as box:
+            box.exec("echo one > f")
+            process = box.start("exec sleep 1000")
+            forks = box.fork(names=["fork-1"])
+            self.assertEqual([info.name for info in forks.sandboxes], ["fork-1"])
+            self.assertEqual([(row.kind, row.name) for row in forks.omitted], [("process", process.id)])
+            taken = box.snapshot("kept", labels={"a": "1"})
+            self.assertEqual((taken.snapshot, taken.sandbox, taken.labels), ("kept", "origin", {"a": "1"}))
+            self.assertEqual(client.snapshots(), [taken])
+            self.assertEqual(client.snapshot("kept"), taken)
+            box.exec("echo two > f")
+            for copy in (client.sandbox("fork-1"), client.sandbox("of-kept", snapshot="kept")):
+                self.assertEqual(copy.exec("cat f").stdout, "one\n")
+                copy.delete()
+            client.delete_snapshot("kept")
+            with self.assertRaises(cloche.NotFoundError):
+                client.snapshot("kept")
 
     def test_kept_packages(self):
         """A daemon without a state directory keeps none; tests/daemon/package-layers.py has those that are."""

@@ -1,5 +1,5 @@
 import { GuardMissingError, InternalError, InvalidArgumentError, ProtocolError, StateError } from './generated/errors.js'
-import { type Method, VolumeOperations } from './generated/sandbox.js'
+import { type Method, SnapshotOperations, VolumeOperations } from './generated/sandbox.js'
 import { Images } from './images.js'
 import { Packages } from './packages.js'
 import { Asking, type Line, type OperationOptions } from './internal/asking.js'
@@ -140,6 +140,8 @@ export class Cloche implements AsyncDisposable {
   private readonly listeners: Map<number, Listener>
   private readonly hearers: Hearers
   readonly sandboxes = new Sandboxes((method, params, options) => this.asking(method, params, options))
+  /** Kept copies of sandboxes, for new ones (`snapshot` of `sandboxes.create`). */
+  readonly snapshots = new SnapshotOperations((method, params, options) => this.asking(method, params, options))
   /** Kept directories of a fixed size, for the sandboxes of this caller. */
   readonly volumes = new VolumeOperations((method, params, options) => this.asking(method, params, options))
 

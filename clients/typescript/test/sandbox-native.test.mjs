@@ -258,6 +258,32 @@ describe('sandboxes of a client', real, () => {
     await of.destroy()
   })
 
+  test('forked, and kept as a snapshot', async () => {
+    await box.file.write({ path: 'branch.txt', content: 'before' })
+    await box.process.start({ process: 'alone', command: 'sleep 1006' })
+    const { sandboxes, omitted } = await box.fork({ names: ['fork-1', 'fork-2'] })
+    assert.deepEqual(sandboxes.map(({ sandbox, state }) => [sandbox, state]), [['fork-1', 'running'], ['fork-2', 'running']])
+    assert.deepEqual(omitted.filter(({ kind }) => kind === 'process').map(({ name }) => name), ['alone'])
+    await box.process.kill({ process: 'alone' })
+    const taken = await box.snapshot({ snapshot: 'kept' })
+    await box.file.write({ path: 'branch.txt', content: 'after' })
+    assert.deepEqual((await client.snapshots.list()).snapshots, [taken])
+    assert.deepEqual(await client.snapshots.get({ snapshot: 'kept' }), taken)
+    const { sandbox: later } = await client.sandboxes.create({ name: 'later', snapshot: 'kept' })
+    for (const copy of [client.sandbox('fork-1'), client.sandbox('fork-2'), later]) {
+      assert.equal((await copy.file.read({ path: 'branch.txt' })).content, 'before')
+      await copy.delete()
+    }
+    const of = getSandbox({ socket: served.socket }, 'of-kept', { snapshot: 'kept' })
+    assert.equal((await of.exec('cat branch.txt')).stdout, 'before')
+    assert.equal((await of.snapshot({ labels: { a: '1' } })).labels.a, '1')
+    const { sandboxes: [{ sandbox: copy }] } = await of.fork()
+    await client.sandbox(copy).delete()
+    await of.destroy()
+    for (const { snapshot } of (await client.snapshots.list()).snapshots) await client.snapshots.delete({ snapshot })
+    await assert.rejects(client.snapshots.get({ snapshot: 'kept' }), { name: 'NotFoundError' })
+  })
+
   test('they outlive the daemon', async () => {
     await box.exec({ command: 'cd /tmp; export KEPT=1; echo two > /workspace/kept.txt' })
     await box.save()

@@ -1,6 +1,7 @@
-/* cloche sandbox create, ls, get, metrics, set, stop, save, pause, resume, rm; cloche packages ls, rm. Runs in: the
- * CLI, as its user. */
+/* cloche sandbox create, ls, get, metrics, set, stop, save, pause, resume, fork, snapshot, rm; cloche snapshot ls, get,
+ * rm; cloche packages ls, rm. Runs in: the CLI, as its user. */
 #include "cli/options/options.h"
+#include "cli/options/quantity.h"
 #include "cli/output/object.h"
 #include "cli/output/print.h"
 
@@ -35,6 +36,8 @@ static json_t *given_params(const struct cli_request *request)
 
         if (params)
                 sandbox_add_environment(words, params);
+        if (params && words->snapshot)
+                json_object_set_new(params, "snapshot", json_string(words->snapshot));
         if (params && request->mounts.object)
                 json_object_set(params, "mount", request->mounts.object);
         if (params && words->volumes)
@@ -216,6 +219,101 @@ static int drop(struct cli_request *request)
         return each(request, "sandbox.delete", !request->force, NULL);
 }
 
+/* -- forks and snapshots ---------------------------------------------------------------------------------------- */
+
+static json_t *fork_params(const struct cli_request *request)
+{
+        json_t *params = json_pack("{s:s, s:o*}", "sandbox", request->positional[0], "count",
+                                   request->sandbox.count ? json_integer((json_int_t)request->sandbox.count) : NULL),
+               *names = json_array();
+
+        for (int i = 1; i < request->positional_count; i++)
+                json_array_append_new(names, json_string(request->positional[i]));
+        if (json_array_size(names) > 0)
+                json_object_set(params, "names", names);
+        json_decref(names);
+        return params;
+}
+
+static int fork_it(struct cli_request *request)
+{
+        json_t *forks = NULL;
+        const json_t *row;
+        size_t i;
+        int code = sandbox_request_once(request, "sandbox.fork", fork_params(request), &forks);
+
+        if (code == 0 && request->json)
+                sandbox_print_json(forks);
+        json_array_foreach (json_object_get(forks, "sandboxes"), i, row)
+                if (!request->json)
+                        printf("%s\n", sandbox_text(row, "sandbox"));
+        json_array_foreach (json_object_get(forks, "omitted"), i, row)
+                if (!request->json) {
+                        fprintf(stderr, "cloche: not copied: %s ", sandbox_text(row, "kind"));
+                        print_name(stderr, sandbox_text(row, "name"));
+                        fputs(": ", stderr);
+                        print_name(stderr, sandbox_text(row, "reason"));
+                        fputc('\n', stderr);
+                }
+        json_decref(forks);
+        return code;
+}
+
+static int snapshot(struct cli_request *request)
+{
+        json_t *taken = NULL, *params = sandbox_params(request);
+        int code;
+
+        if (request->positional_count > 1)
+                json_object_set_new(params, "snapshot", json_string(request->positional[1]));
+        if (request->sandbox.labels)
+                json_object_set(params, "labels", request->sandbox.labels);
+        code = sandbox_request_once(request, "sandbox.snapshot", params, &taken);
+        if (code == 0 && request->json)
+                sandbox_print_json(taken);
+        else if (code == 0)
+                printf("%s\n", sandbox_text(taken, "snapshot"));
+        json_decref(taken);
+        return code;
+}
+
+static void print_snapshot(const json_t *of)
+{
+        char size[QUANTITY_TEXT_BYTES];
+
+        printf("%-24s %8s  %s  %s\n", sandbox_text(of, "snapshot"),
+               quantity_bytes_text((double)json_integer_value(json_object_get(of, "bytes")), size),
+               sandbox_text(of, "createdAt"), sandbox_text(of, "sandbox"));
+}
+
+static int list_snapshots(struct cli_request *request)
+{
+        json_t *answer = NULL;
+        int code = sandbox_request_once(request, "snapshot.list", json_object(), &answer);
+
+        if (code == 0)
+                print_rows(json_object_get(answer, "snapshots"), request->json, print_snapshot);
+        json_decref(answer);
+        return code;
+}
+
+static int get_snapshot(struct cli_request *request)
+{
+        json_t *found = NULL;
+        int code = sandbox_request_once(request, "snapshot.get", json_pack("{s:s}", "snapshot", request->positional[0]),
+                                        &found);
+
+        if (code == 0)
+                print_object(found, request->json);
+        json_decref(found);
+        return code;
+}
+
+static int drop_snapshots(struct cli_request *request)
+{
+        return sandbox_request_each(request, "snapshot.delete", "snapshot");
+}
+
 /* -- kept packages --------------------------------------------------------------------------------------------- */
 
 static void print_layer(const json_t *of)
@@ -295,6 +393,31 @@ const struct cli_handler command_sandbox_pause = {
 const struct cli_handler command_sandbox_resume = {
         .run = resume,
         .expected = "sandboxes",
+        .positional_min = 1,
+        .positional_max = CLI_WORDS_MAX,
+};
+const struct cli_handler command_sandbox_fork = {
+        .run = fork_it,
+        .expected = "a sandbox",
+        .positional_min = 1,
+        .positional_max = CLI_WORDS_MAX,
+};
+const struct cli_handler command_sandbox_snapshot = {
+        .run = snapshot,
+        .expected = "a sandbox and a name",
+        .positional_min = 1,
+        .positional_max = 2,
+};
+const struct cli_handler command_snapshot_ls = {.run = list_snapshots};
+const struct cli_handler command_snapshot_get = {
+        .run = get_snapshot,
+        .expected = "a snapshot",
+        .positional_min = 1,
+        .positional_max = 1,
+};
+const struct cli_handler command_snapshot_rm = {
+        .run = drop_snapshots,
+        .expected = "snapshots",
         .positional_min = 1,
         .positional_max = CLI_WORDS_MAX,
 };

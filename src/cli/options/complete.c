@@ -170,6 +170,16 @@ static void offer_volumes(const char *typed)
         close_daemon(&client);
 }
 
+static void offer_snapshots(const char *typed)
+{
+        struct daemon_client client;
+
+        if (open_daemon(&client) < 0)
+                return;
+        offer_rows(&client, "snapshot.list", json_object(), "snapshots", "snapshot", "createdAt", typed);
+        close_daemon(&client);
+}
+
 static int is_of_daemon; /* the images of the typed command */
 
 static void offer_names_of(const json_t *answer, const char *typed)
@@ -246,7 +256,7 @@ static void offer_value(const char *what, size_t size, const char *typed)
                 void (*offer)(const char *typed);
         } rows[] = {{"LANGUAGE", offer_languages}, {"PREFIX", offer_prefixes}, {"GUARD", offer_guards},
                     {"IMAGE", offer_images},       {"SET", offer_sets},        {"SANDBOX", offer_sandboxes},
-                    {"CONTEXT", offer_contexts},   {"VOLUME", offer_volumes}};
+                    {"CONTEXT", offer_contexts},   {"VOLUME", offer_volumes},  {"SNAPSHOT", offer_snapshots}};
 
         what += *what == '[';
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)

@@ -110,6 +110,8 @@ static const char *way_out(const char *message, char ret[MEMBERS_TEXT_BYTES])
                 {" (sandbox.list lists them)", " (cloche sandbox ls lists them)"},
                 {" (packages.list lists them)", " (cloche packages ls lists them)"},
                 {" (volume.list lists them)", " (cloche volume ls lists them)"},
+                {" (snapshot.list lists them)", " (cloche snapshot ls lists them)"},
+                {", or delete it (snapshot.delete)", ", or remove it (cloche snapshot rm)"},
                 {" (volume.list lists them): make it by volume.create",
                  " (cloche volume ls lists them): make it by cloche volume create"},
                 {"writableRoot: name an image of the store (image)",

@@ -18,7 +18,7 @@ struct sandbox_options {
         uint64_t rows_max;                                                                /* 0: not given */
         uint64_t expose, unexpose, depth, count, size_bytes;                              /* 0: not given */
         uint64_t idle_ms, lifetime_ms;                                                    /* UINT64_MAX: not given */
-        const char *idle_action, *end_action;                                             /* NULL: not given */
+        const char *idle_action, *end_action, *snapshot;                                  /* NULL: not given */
         int input, terminal, follow, none, log, no_replay, forkable, no_files, allow_errors, restart, is_sync,
                 is_unsaved, is_without_memory, is_writable_root, is_root, is_reverse;
 };

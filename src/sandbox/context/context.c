@@ -5,6 +5,7 @@
 #include "prewarm.h"
 #include "sandbox/core/copy.h"
 #include "sandbox/core/spawn.h"
+#include "sandbox/life/pause.h"
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -136,9 +137,9 @@ int context_use_prefix(struct context *c, const char *name, const cloche_prefix 
         return r;
 }
 
-struct context *context_like(const struct context *c, const char *name, struct cloche_err *e)
+struct context *context_like(struct sandbox *s, const struct context *c, const char *name, struct cloche_err *e)
 {
-        struct context *like = make(c->sandbox, name, c->runtime, c->cwd, c->env, e);
+        struct context *like = make(s, name, c->runtime, c->cwd, c->env, e);
 
         if (!like)
                 return NULL;
@@ -147,6 +148,10 @@ struct context *context_like(const struct context *c, const char *name, struct c
         like->timeout_ms = c->timeout_ms;
         like->count = c->count;
         memcpy(like->interpreter, c->interpreter, sizeof(like->interpreter));
+        memcpy(like->lives, c->lives, sizeof(like->lives));
+        like->life_count = c->life_count;
+        if (s != c->sandbox)
+                like->lives[like->life_count++] = c->sandbox->life;
         context_set_state(like, CONTEXT_STARTING);
         return like;
 }
@@ -262,9 +267,48 @@ void contexts_turn(struct sandbox *s)
                 context_free(c);
 }
 
+static int is_forked_from(const struct context *c, const struct sandbox *s)
+{
+        for (unsigned i = 0; i < c->life_count; i++)
+                if (c->lives[i] == s->life)
+                        return 1;
+        return 0;
+}
+
+int contexts_have_forks(const struct sandbox *s)
+{
+        const struct sandbox *other;
+        const struct context *c;
+
+        TAILQ_FOREACH (other, &s->all->list, link)
+                TAILQ_FOREACH (c, &other->contexts, link)
+                        if (c->state != CONTEXT_ENDED && is_forked_from(c, s))
+                                return 1;
+        return 0;
+}
+
+/* The kernel kills what is beneath a box with it. Frozen processes may not die before they are thawed. */
+static void end_forks(struct sandbox *s)
+{
+        struct sandbox *other;
+        struct context *c;
+        struct cloche_err e;
+
+        err_set(&e, CLOCHE_E_CONTEXT_ENDED, "the interpreter ended with the sandbox \"%s\", from which it was forked",
+                s->name);
+        TAILQ_FOREACH (other, &s->all->list, link)
+                TAILQ_FOREACH (c, &other->contexts, link)
+                        if (c->state != CONTEXT_ENDED && is_forked_from(c, s)) {
+                                context_end(c, &e);
+                                if (other->are_timers_held)
+                                        sandbox_wake(other);
+                        }
+}
+
 void contexts_on_box_closed(struct sandbox *s)
 {
         context_prewarm_close(s);
+        end_forks(s);
         while (!TAILQ_EMPTY(&s->contexts)) /* checkpoints are freed with their context, or before it */
                 context_free(TAILQ_FIRST(&s->contexts));
 }
@@ -657,7 +701,7 @@ void context_start(struct context *c)
         if (c->state != CONTEXT_ENDED)
                 return;
         context_set_state(c, CONTEXT_STARTING);
-        c->count = 0;
+        c->count = c->life_count = 0;
         c->wait.on_ready = on_template;
         if (find_template(c, &template, &e) < 0)
                 context_end(c, &e);

@@ -12,6 +12,7 @@
 #define CONTEXT_PREFIX_MAX 65
 #define INTERPRETER_MAX 128
 #define CONTEXT_FRAME_BYTES (64u << 20) /* of one message of an agent */
+#define CONTEXT_LIVES_MAX 32            /* boxes nest less deep */
 #define CONTEXT_STORE_BYTES (8u << 20)  /* of one display; a larger one stays in a file of the sandbox */
 
 enum context_state { CONTEXT_ENDED, CONTEXT_STARTING, CONTEXT_LIVE, CONTEXT_STATES };
@@ -35,8 +36,12 @@ struct context {
         uint64_t timeout_ms, created_ms, used_ms;
         uint64_t count; /* number of cells in this life */
         int is_forkable, is_doomed, is_queued;
-        int is_apart;              /* forked, with files of its own */
-        int is_held;               /* stopped while it is forked: its queue does not move */
+        int is_apart; /* forked, with files of its own */
+        int is_held;  /* stopped while it is forked: its queue does not move */
+        /* The starts of other sandboxes whose contexts it was forked from, one from another: it ends with each of
+         * these boxes, for they are beneath its own. */
+        uint64_t lives[CONTEXT_LIVES_MAX];
+        unsigned life_count;
         struct context_fork *fork; /* the fork that uses or makes it, or NULL */
         /* For a checkpoint: its context, and a copy of the workspace (-EBADF: not kept). A
          * checkpoint is in no list of contexts. */
@@ -107,8 +112,10 @@ struct context *context_new(struct sandbox *s, const char *name, const char *lan
                             struct cloche_err *e);
 /* Let it start from a caller's prefix, after context_prefix_check, instead of the notebook. */
 int context_use_prefix(struct context *c, const char *name, const cloche_prefix *prefix, struct cloche_err *e);
-/* Make a context with the options of c, to be forked from it or from its checkpoint. */
-struct context *context_like(const struct context *c, const char *name, struct cloche_err *e);
+/* Make a context with the options of c in this sandbox, to be forked from it or from its checkpoint. */
+struct context *context_like(struct sandbox *s, const struct context *c, const char *name, struct cloche_err *e);
+/* Contexts of other sandboxes were forked from those of this one, and live. */
+int contexts_have_forks(const struct sandbox *s);
 int context_name_check(const char *name, struct cloche_err *e);
 /* Start to use the control socket of the PID 1 of its box. */
 int context_take_control(struct context *c, struct instance *instance, struct cloche_err *e);
@@ -174,6 +181,21 @@ void context_fork_opened(struct context_fork *fork, struct context *c);
 void context_fork_abort(struct context_fork *fork, struct context *c, const struct cloche_err *e);
 /* The context reported that it could not be forked. */
 void context_fork_failed(struct context_fork *fork, const json_t *about);
+/* Fork a live context into other sandboxes. context_branch_begin stops it, as soon as it is idle; prepared is called
+ * then. context_branch_go forks it into these sandboxes, which run; done follows, once, unless context_branch_cancel is
+ * called, and also if it could not be prepared. None is called from within a function of this header. The context goes
+ * on when all forks are made, or at the end. */
+struct context_branch_owner {
+        void (*prepared)(void *data);
+        void (*done)(void *data, const struct cloche_err *e);
+        void *data;
+};
+/* NULL with e. */
+struct context_fork *context_branch_begin(struct context *c, unsigned count, const struct context_branch_owner *owner,
+                                          struct cloche_err *e);
+/* A failure ends the fork: done is not called. */
+CLOCHE_MUST_CHECK int context_branch_go(struct context_fork *fork, struct sandbox *const *to, struct cloche_err *e);
+void context_branch_cancel(struct context_fork *fork);
 void context_checkpoints_free(struct context *c);
 unsigned context_checkpoints_count(const struct context *c);
 

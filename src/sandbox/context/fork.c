@@ -27,8 +27,9 @@ struct child {
 struct context_fork {
         struct context_task task; /* `branch`, for from */
         struct sandbox_request *request;
-        struct context *from; /* the context, or the checkpoint of a rollback; NULL after its release */
-        enum { FORKS, CHECKPOINT, ROLLBACK } kind;
+        struct context *from;              /* the context, or the checkpoint of a rollback; NULL after its release */
+        struct context_branch_owner owner; /* of a BRANCH, which has no request */
+        enum { FORKS, CHECKPOINT, ROLLBACK, BRANCH } kind;
         int needs_files; /* pack the workspace into files_fd */
         int files_fd;    /* in a rollback, that of the checkpoint */
         struct copy *packing;
@@ -51,7 +52,8 @@ static void resume_origin(struct context_fork *fork)
         from->fork = NULL;
         from->is_held = 0;
         if (from->state == CONTEXT_LIVE) {
-                prewarm_next_fork(from);
+                if (fork->kind != BRANCH)
+                        prewarm_next_fork(from);
                 context_tasks_begin(from);
         }
 }
@@ -75,6 +77,7 @@ static void fork_free(struct context_fork *fork)
 static void cancel_fork(struct context_fork *fork, const struct cloche_err *e)
 {
         struct sandbox_request *request = fork->request;
+        struct context_branch_owner owner = fork->owner;
         struct context *to[FORKS_MAX];
         unsigned count = fork->count;
         int rolls_back = fork->kind == ROLLBACK;
@@ -97,6 +100,8 @@ static void cancel_fork(struct context_fork *fork, const struct cloche_err *e)
         }
         if (request)
                 sandbox_request_fail(request, &copy, NULL);
+        if (owner.done)
+                owner.done(owner.data, &copy);
 }
 
 /* One of the new contexts ends before the agent of the original has answered `branch`: the others
@@ -148,14 +153,18 @@ static json_t *answer_of(const struct context_fork *fork)
 static void conclude_if_all(struct context_fork *fork)
 {
         struct sandbox_request *request = fork->request;
+        struct context_branch_owner owner = fork->owner;
 
         for (unsigned i = 0; i < fork->count; i++)
                 if (!fork->children[i].is_open)
                         return;
         if (fork->kind == CHECKPOINT)
                 fork->children[0].to->files_fd = TAKE_FD(fork->files_fd);
-        sandbox_request_result(request, answer_of(fork), NULL);
+        if (request)
+                sandbox_request_result(request, answer_of(fork), NULL);
         fork_free(fork);
+        if (owner.done)
+                owner.done(owner.data, NULL);
 }
 
 void context_fork_opened(struct context_fork *fork, struct context *c)
@@ -370,8 +379,9 @@ static int find_box(struct child *child, struct cloche_err *e)
         order.on_ready = on_instance;
         order.owner = child;
         order.is_template = child->to->is_forkable;
+        order.limits = limits_of_box(&child->to->sandbox->limits);
         if (!child->to->is_apart)
-                order.shared_with = fork->from->sandbox->box;
+                order.shared_with = child->to->sandbox->box;
         if (take_next_fork(child, &order) && child->instance->state == INSTANCE_MADE)
                 return go_on(child, e);
         r = child->instance ? 0 : make_box(fork->from, &order, &child->instance, e);
@@ -414,8 +424,12 @@ static void on_prepared(struct context_task *task, const struct rpc_message *m, 
         }
         fork->is_prepared = 1;
         from->is_held = 1;
-        if ((fork->needs_files && sandbox_copy_out(s, from->is_apart ? &from->control : &s->control, on_packed, fork,
-                                                   &fork->packing, &e) < 0) ||
+        if (fork->kind == BRANCH) {
+                fork->owner.prepared(fork->owner.data);
+                return;
+        }
+        if ((fork->needs_files && sandbox_copy_out(s, from->is_apart ? &from->control : &s->control, WORKSPACE,
+                                                   on_packed, fork, &fork->packing, &e) < 0) ||
             make_boxes(fork, &e) < 0)
                 cancel_fork(fork, &e);
 }
@@ -479,17 +493,71 @@ static int begin(struct context_fork *fork, struct cloche_err *e)
         struct cloche_err error;
         int r;
 
-        request->state = fork;
-        request->cancel = on_cancel;
+        if (request) {
+                request->state = fork;
+                request->cancel = on_cancel;
+        }
         fork->from->fork = fork;
         r = context_request(fork->from, &fork->task, &prepare_kind, &error);
         if (r == 0)
                 return 0;
-        request->cancel = NULL;
+        if (request)
+                request->cancel = NULL;
         fork->request = NULL;
+        fork->owner.done = NULL;
         cancel_fork(fork, &error);
         *e = error;
         return r;
+}
+
+/* -- into other sandboxes --------------------------------------------------------------------------------------- */
+
+struct context_fork *context_branch_begin(struct context *c, unsigned count, const struct context_branch_owner *owner,
+                                          struct cloche_err *e)
+{
+        struct context_fork *fork = fork_new(NULL, BRANCH, c, count, e);
+
+        if (!fork)
+                return NULL;
+        fork->owner = *owner;
+        return begin(fork, e) < 0 ? NULL : fork;
+}
+
+int context_branch_go(struct context_fork *fork, struct sandbox *const *to, struct cloche_err *e)
+{
+        struct cloche_err error = {0};
+        int r = 0;
+
+        for (unsigned i = 0; i < fork->count && r == 0; i++) {
+                struct context *c = context_like(to[i], fork->from, fork->from->name, &error);
+
+                if (c)
+                        c->is_forkable = 1;
+                if (c)
+                        attach_child(fork, i, c);
+                else
+                        r = -(int)error.code;
+        }
+        if (r == 0)
+                r = make_boxes(fork, &error);
+        if (r == 0)
+                return 0;
+        fork->owner.done = NULL;
+        cancel_fork(fork, &error);
+        *e = error;
+        return r;
+}
+
+void context_branch_cancel(struct context_fork *fork)
+{
+        struct cloche_err e;
+
+        err_set(&e, CLOCHE_E_CANCELLED, "the fork of its sandbox was cancelled");
+        fork->owner.done = NULL;
+        if (fork->is_prepared)
+                cancel_fork(fork, &e);
+        else
+                context_task_detach(&fork->task);
 }
 
 /* -- the methods ------------------------------------------------------------------------------------------------ */
@@ -536,7 +604,7 @@ int handle_CONTEXT_FORK(struct sandbox_request *request, struct cloche_err *e)
                         snprintf(name, sizeof(name), "%.40s-fork-%llu", c->name,
                                  (unsigned long long)++c->next_fork_name);
                 while (context_look_up(c->sandbox, name));
-                to = context_like(c, name, e);
+                to = context_like(c->sandbox, c, name, e);
                 if (!to) {
                         struct cloche_err error = *e;
 
@@ -604,7 +672,7 @@ int handle_CONTEXT_CHECKPOINT(struct sandbox_request *request, struct cloche_err
         while (!name && (!made_up[0] || checkpoint_find(c, made_up)))
                 snprintf(made_up, sizeof(made_up), "checkpoint-%llu", (unsigned long long)++c->next_checkpoint);
         fork = fork_new(request, CHECKPOINT, c, 1, e);
-        k = fork ? context_like(c, name ? name : made_up, e) : NULL;
+        k = fork ? context_like(c->sandbox, c, name ? name : made_up, e) : NULL;
         if (!k) {
                 free(fork);
                 return -(int)e->code;

@@ -57,12 +57,11 @@ static void conclude(struct copy *copy, int wait_status)
         struct cloche_err e = {0};
 
         if (wait_status)
-                r = err_set(&e, CLOCHE_E_RESOURCE,
-                            "the files of the workspace could not be %s: the file program ended with %s %d", what,
+                r = err_set(&e, CLOCHE_E_RESOURCE, "the files could not be %s: the file program ended with %s %d", what,
                             WIFSIGNALED(wait_status) ? "signal" : "status",
                             WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status));
         else if (fd >= 0 && (r = seal(fd)) < 0)
-                r = err_os(&e, CLOCHE_E_RESOURCE, -r, "keep the files of the workspace");
+                r = err_os(&e, CLOCHE_E_RESOURCE, -r, "keep the files");
         copy_free(copy);
         if (r < 0)
                 fd_close(&fd);
@@ -103,7 +102,7 @@ static struct copy *copy_new(struct sandbox *s, struct control *control, copy_do
         struct copy *copy = calloc(1, sizeof(*copy));
 
         if (!copy) {
-                err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "copy the workspace");
+                err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "copy the files");
                 return NULL;
         }
         *copy = (struct copy){.sandbox = s, .control = control, .fd = -EBADF, .done = done, .data = data};
@@ -111,17 +110,17 @@ static struct copy *copy_new(struct sandbox *s, struct control *control, copy_do
         return copy;
 }
 
-int sandbox_copy_out(struct sandbox *s, struct control *control, copy_done done, void *data, struct copy **ret,
-                     struct cloche_err *e)
+int sandbox_copy_out(struct sandbox *s, struct control *control, const char *path, copy_done done, void *data,
+                     struct copy **ret, struct cloche_err *e)
 {
-        static const char *const argv[] = {"cloche-files", "--pack", WORKSPACE, NULL};
+        const char *const argv[] = {"cloche-files", "--pack", path, NULL};
         struct copy *copy = copy_new(s, control, done, data, e);
         int r;
 
         if (!copy)
                 return -(int)e->code;
-        copy->fd = memfd_create("workspace", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-        r = copy->fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, errno, "copy the workspace")
+        copy->fd = memfd_create("files", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        r = copy->fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, errno, "copy the files")
                          : sandbox_start_files(s, control, argv, -EBADF, copy->fd, on_spawned, copy, e);
         if (r < 0)
                 copy_free(copy);
@@ -130,22 +129,29 @@ int sandbox_copy_out(struct sandbox *s, struct control *control, copy_done done,
         return r;
 }
 
+int sandbox_copy_reopen(int fd)
+{
+        char path[64];
+        int r;
+
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        r = open(path, O_RDONLY | O_CLOEXEC);
+        return r < 0 ? -errno : r;
+}
+
 int sandbox_copy_in(struct sandbox *s, struct control *control, int fd, int empties, copy_done done, void *data,
                     struct copy **ret, struct cloche_err *e)
 {
         const char *const argv[] = {"cloche-files", "--unpack", "/", empties ? WORKSPACE : NULL, NULL};
         struct copy *copy = copy_new(s, control, done, data, e);
         _cleanup_fd_ int own_fd = -EBADF;
-        char path[64];
         int r;
 
         if (!copy)
                 return -(int)e->code;
         copy->is_in = 1;
-        /* Open it again for a file offset of our own: other copies may read it at the same time. */
-        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-        own_fd = open(path, O_RDONLY | O_CLOEXEC);
-        r = own_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, errno, "copy the workspace")
+        own_fd = sandbox_copy_reopen(fd); /* other copies may read it at the same time */
+        r = own_fd < 0 ? err_os(e, CLOCHE_E_RESOURCE, -own_fd, "copy the files")
                        : sandbox_start_files(s, control, argv, own_fd, -EBADF, on_spawned, copy, e);
         if (r < 0)
                 copy_free(copy);

@@ -12,13 +12,15 @@ struct copy;
  * the callee; -EBADF after sandbox_copy_in, and with e. */
 typedef void (*copy_done)(void *data, int fd, const struct cloche_err *e);
 
-/* Pack the content of WORKSPACE in the box of that PID 1. */
-int sandbox_copy_out(struct sandbox *s, struct control *control, copy_done done, void *data, struct copy **ret,
-                     struct cloche_err *e);
+/* Pack the content of path, which is WORKSPACE or, for all that a save has, "/", in the box of that PID 1. */
+int sandbox_copy_out(struct sandbox *s, struct control *control, const char *path, copy_done done, void *data,
+                     struct copy **ret, struct cloche_err *e);
 /* fd: from sandbox_copy_out, borrowed for the call; several copies may read it. empties: remove the old
  * content of WORKSPACE first. */
 int sandbox_copy_in(struct sandbox *s, struct control *control, int fd, int empties, copy_done done, void *data,
                     struct copy **ret, struct cloche_err *e);
+/* Open packed files again, for reading and with an offset of their own; -errno. */
+int sandbox_copy_reopen(int fd);
 /* Stop without a callback. Accepts NULL. */
 void sandbox_copy_cancel(struct copy *copy);
 /* Handle the exit of a program of that PID 1. */

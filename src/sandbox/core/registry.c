@@ -9,6 +9,7 @@
 #include "sandbox/life/deadline.h"
 #include "sandbox/life/metrics.h"
 #include "sandbox/life/pause.h"
+#include "sandbox/life/snapshot.h"
 #include "sandbox/network/connections.h"
 #include "sandbox/network/port.h"
 #include "sandbox/process/process.h"
@@ -149,6 +150,7 @@ int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, s
         TAILQ_INIT(&all->released);
         TAILQ_INIT(&all->package_jobs);
         TAILQ_INIT(&all->volumes);
+        TAILQ_INIT(&all->snapshots);
         all->state_fd = all->shell_fd = all->files_fd = all->gemrc_fd = -EBADF;
         all->state_dir = opt->state_dir ? strdup(opt->state_dir) : NULL;
         all->preview_host = opt->preview_host ? strdup(opt->preview_host) : NULL;
@@ -202,6 +204,7 @@ void sandboxes_each_image(const struct sandboxes *all, void (*each)(void *data, 
         TAILQ_FOREACH (s, &all->pool, link)
                 if (!s->is_deleted && s->image.name[0])
                         each(data, "made ahead", s->image.name);
+        snapshots_each_image(all, each, data);
 }
 
 void sandboxes_stop(struct sandboxes *all, void (*done)(void *data), void *data)
@@ -246,6 +249,7 @@ void sandboxes_free(struct sandboxes *all)
         while ((s = TAILQ_FIRST(&all->pool)))
                 sandbox_end(s);
         sandbox_volumes_free(all);
+        snapshots_free(all);
         sandbox_pool_done(all);
         context_notebooks_free(all);
         handle_close(all->turn_check);
@@ -299,19 +303,20 @@ static int is_usual(const struct sandboxes *all, const json_t *params)
 
         for (size_t i = 0; i < sizeof(changeable) / sizeof(changeable[0]); i++)
                 count += json_object_get(limits, changeable[i]) != NULL;
-        return count == json_object_size(limits) && !json_object_get(params, "mount") && !wants_writable_root(params) &&
+        return count == json_object_size(limits) && !json_object_get(params, "mount") &&
+               !json_object_get(params, "snapshot") && !wants_writable_root(params) &&
                !json_object_get(params, "packages") && !json_object_get(params, "volumes") &&
                json_object_size(json_object_get(params, "env")) == 0 && (!network || json_equal(network, all->network));
 }
 
-static void make_up_name(char *ret)
+void sandbox_make_up_name(const char *kind, char ret[SANDBOX_MADE_UP_SIZE])
 {
         unsigned char chance[6];
+        int n = snprintf(ret, SANDBOX_MADE_UP_SIZE, "%.10s-", kind);
 
         if (getrandom(chance, sizeof(chance), 0) != sizeof(chance))
                 memset(chance, 0, sizeof(chance));
-        memcpy(ret, "box-", 4);
-        hex_write(ret + 4, chance, sizeof(chance));
+        hex_write(ret + n, chance, sizeof(chance));
 }
 
 /* create answers only when the sandbox runs, so that it returns the kernel's errors. */
@@ -384,11 +389,23 @@ static int check_root(const json_t *params, const struct image *image, struct cl
         return 0;
 }
 
+static void use_image(struct sandbox *s, const struct image *image, const json_t *params)
+{
+        image_drop(&s->image);
+        s->image = *image;
+        image_hold(&s->image);
+        s->image_name = json_incref(json_object_get(params, "imageName"));
+        s->packages = json_incref(json_object_get(params, "packages"));
+        s->has_writable_root = wants_writable_root(params);
+        s->has_root = json_is_true(json_object_get(params, "root"));
+}
+
 int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
 {
         const char *name = sandbox_request_text(request, "sandbox");
         static char is_new;
-        char made_up[20], packages[PACKAGES_KEY_SIZE] = "";
+        char made_up[SANDBOX_MADE_UP_SIZE], packages[PACKAGES_KEY_SIZE] = "";
+        const struct snapshot *snapshot = NULL;
         struct image image;
         struct sandbox *s;
         int r;
@@ -398,7 +415,7 @@ int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
                 return 0;
         }
         if (!name)
-                make_up_name(made_up);
+                sandbox_make_up_name("box", made_up);
         name = name ? name : made_up;
         r = sandbox_name_check(name, e);
         s = r < 0 ? NULL : sandbox_find(request->all, request->principal, name);
@@ -409,6 +426,8 @@ int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
         if (r == 0 && !s)
                 r = check_root(request->params, &image, e);
         if (r == 0 && !s)
+                r = snapshot_find_for(request, &snapshot, e);
+        if (r == 0 && !s && !snapshot)
                 r = check_writable_root(request->params, &image, e);
         if (r == 0 && !s)
                 r = sandbox_packages_check_name(request->all, request->principal, name, e);
@@ -417,7 +436,7 @@ int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
         if (r == 0 && !s)
                 r = sandbox_volumes_check(request, e);
         if (r == 0 && !s)
-                r = sandbox_check_count(request->all, request->principal, e);
+                r = sandbox_check_count(request->all, request->principal, 1, e);
         if (r == 0 && !s && json_object_get(request->params, "packages"))
                 r = sandbox_packages_find(request, &image, handle_CREATE, packages, e);
         if (r > 0) /* it is called again */
@@ -428,20 +447,18 @@ int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
                             : NULL;
                 s = s ? s : sandbox_new(request->all, request->principal, name, e);
                 if (s) {
-                        image_drop(&s->image);
-                        s->image = image;
-                        image_hold(&s->image);
-                        s->image_name = json_incref(json_object_get(request->params, "imageName"));
-                        s->packages = json_incref(json_object_get(request->params, "packages"));
-                        s->has_writable_root = wants_writable_root(request->params);
-                        s->has_root = json_is_true(json_object_get(request->params, "root"));
                         sandbox_mounts_define(s, request);
                         s->volumes = json_incref(json_object_get(request->params, "volumes"));
                         s->is_untried = s->state == SANDBOX_STOPPED;
+                        if (!snapshot)
+                                use_image(s, &image, request->params);
+                        r = snapshot ? snapshot_begin(snapshot, s, e) : 0;
                 }
-                r = s ? sandbox_update_begin(s, request, request->params, created, e) : -(int)e->code;
+                r = !s ? -(int)e->code : r < 0 ? r : sandbox_update_begin(s, request, request->params, created, e);
                 if (r == 0 && packages[0])
                         r = sandbox_layer_give(s, packages, e);
+                if (r == 0 && snapshot)
+                        r = snapshot_give(snapshot, s, e);
                 if (s && r < 0)
                         sandbox_delete(s);
                 request->state = &is_new;

@@ -272,7 +272,7 @@ static int find_sandbox(struct sandboxes *all, const struct method *method, int6
                 return 0;
         r = sandbox_packages_check_name(all, principal, name, e);
         if (r == 0)
-                r = sandbox_check_count(all, principal, e);
+                r = sandbox_check_count(all, principal, 1, e);
         if (r < 0)
                 return r;
         *ret = sandbox_pool_take(all, NULL, principal, name);

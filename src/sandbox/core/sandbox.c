@@ -16,6 +16,7 @@
 #include "sandbox/life/deadline.h"
 #include "sandbox/life/metrics.h"
 #include "sandbox/life/pause.h"
+#include "sandbox/life/snapshot.h"
 #include "sandbox/life/state.h"
 #include "sandbox/network/connections.h"
 #include "sandbox/network/port.h"
@@ -36,7 +37,7 @@
 #define SAVED_MAX 10000
 #define IDLE_MS 1200000
 
-int sandbox_name_check(const char *name, struct cloche_err *e)
+int sandbox_name_check_of(const char *kind, const char *name, struct cloche_err *e)
 {
         size_t size = strlen(name);
         int good = size > 0 && size < SANDBOX_NAME_MAX && name[0] != '-' && name[size - 1] != '-';
@@ -45,9 +46,14 @@ int sandbox_name_check(const char *name, struct cloche_err *e)
                 good = isalnum((unsigned char)name[i]) || name[i] == '-';
         return good ? 0
                     : err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                              "\"%.70s\" is not a valid name of a sandbox: expected 1 to %d of A-Z a-z 0-9 -, without "
+                              "\"%.70s\" is not a valid name of a %s: expected 1 to %d of A-Z a-z 0-9 -, without "
                               "a hyphen at its ends",
-                              name, SANDBOX_NAME_MAX - 1);
+                              name, kind, SANDBOX_NAME_MAX - 1);
+}
+
+int sandbox_name_check(const char *name, struct cloche_err *e)
+{
+        return sandbox_name_check_of("sandbox", name, e);
 }
 
 struct sandbox *sandbox_find(const struct sandboxes *all, int64_t principal, const char *name)
@@ -123,7 +129,7 @@ struct sandbox *sandbox_alloc(struct sandboxes *all, struct cloche_err *e)
         s->used_ns = clock_now_ns();
         s->idle_ms = IDLE_MS;
         control_init(&s->control, &control_of_sandbox);
-        s->pidfd = -EBADF;
+        s->pidfd = s->given_fd = -EBADF;
         (void)sandbox_set_limits(s, &none, NULL);
         LIST_INIT(&s->timers);
         TAILQ_INIT(&s->sessions);
@@ -143,17 +149,19 @@ struct sandbox *sandbox_alloc(struct sandboxes *all, struct cloche_err *e)
         return s;
 }
 
-int sandbox_check_count(const struct sandboxes *all, int64_t principal, struct cloche_err *e)
+int sandbox_check_count(const struct sandboxes *all, int64_t principal, unsigned more, struct cloche_err *e)
 {
-        unsigned most = all->options.saved_max ? all->options.saved_max : SAVED_MAX, count = 0;
+        unsigned most = all->options.saved_max ? all->options.saved_max : SAVED_MAX,
+                 count = snapshots_count(all, principal);
         const struct sandbox *s;
 
         TAILQ_FOREACH (s, &all->list, link)
                 count += s->principal == principal && !s->is_deleted;
-        return count < most
+        return count + more <= most
                        ? 0
                        : err_set(e, CLOCHE_E_QUEUE_FULL,
-                                 "this caller has %u sandboxes, at most %u are kept: delete those that are not needed",
+                                 "this caller has %u sandboxes and snapshots, at most %u are kept: delete those that "
+                                 "are not needed",
                                  count, most);
 }
 
@@ -203,6 +211,9 @@ static void sandbox_free(struct sandbox *s)
         json_decref(s->mount);
         json_decref(s->volumes);
         json_decref(s->synced);
+        fd_close(&s->given_fd);
+        if (s->holder)
+                *s->holder = NULL;
         free(s);
 }
 
@@ -604,11 +615,18 @@ static void on_restored(void *data, const struct cloche_err *e)
 /* Commands must find the network in force, and the mounts served; without them there is no wait. */
 static void restore_when_ready(struct sandbox *s)
 {
-        if (s->is_restoring || !sandbox_mounts_are_ready(s) ||
+        if (s->is_restoring || s->awaits_files || !sandbox_mounts_are_ready(s) ||
             (s->connections.network && !connections_are_settled(&s->connections)))
                 return;
         s->is_restoring = 1;
         sandbox_store_restore(s, on_restored, s);
+}
+
+void sandbox_on_files(struct sandbox *s)
+{
+        s->awaits_files = 0;
+        if (s->state == SANDBOX_STARTING && s->has_box)
+                restore_when_ready(s);
 }
 
 void sandbox_on_mounts(struct sandbox *s, const struct cloche_err *e)
@@ -701,6 +719,7 @@ void sandbox_start(struct sandbox *s)
                 return;
         sandbox_set_state(s, SANDBOX_STARTING);
         s->all->running++;
+        s->life = ++s->all->next_life;
         r = s->all->running - sandbox_pool_running(s->all) > most
                     ? err_set(&e, CLOCHE_E_QUEUE_FULL, "%u sandboxes run already: stop one (sandbox.stop)", most)
                     : sandbox_mounts_prepare(s, &e);

@@ -57,6 +57,7 @@ struct sandboxes {
         int gemrc_fd;     /* the same as a sealed memory file; -EBADF: none */
         TAILQ_HEAD(package_jobs, package_job) package_jobs;
         TAILQ_HEAD(volume_list, sandbox_volume) volumes;
+        TAILQ_HEAD(snapshot_list, snapshot) snapshots;
         int state_fd;             /* -EBADF: none */
         uint64_t layers_swept_ns; /* when layers of packages were last looked through; 0: not yet */
         int shell_fd, files_fd;   /* the builtin and the file program, sealed memory files; -errno */
@@ -72,6 +73,7 @@ struct sandboxes {
         uv_check_t *turn_check;
         int wants_turn, has_put_off; /* a sandbox has work for sandbox_turn */
         unsigned running, request_count;
+        uint64_t next_life;
         int is_stopping;
         void (*on_stopped)(void *data);
         void *stopped_data;
@@ -84,7 +86,11 @@ struct sandbox {
         int64_t principal;
         enum sandbox_state state;
         int is_deleted, is_dirty, is_pooled;
-        int is_untried; /* sandbox.create made it, and it has not run yet */
+        int is_untried;   /* sandbox.create or sandbox.fork made it, and it has not run yet */
+        int awaits_files; /* that another one is saving for it: until then no definition is written, and it does not run
+                           */
+        struct sandbox **holder; /* set to NULL when it is freed; or NULL */
+        int given_fd;            /* without a state directory: the archive of files that it begins with; -EBADF: none */
         enum sandbox_plan plan;
         /* It is paused and will have, or has, no memory any more: told as paused while it has no box. Kept in its
          * definition. */
@@ -108,6 +114,7 @@ struct sandbox {
         /* While it runs. */
         uint32_t box;
         int has_box;
+        uint64_t life;    /* number of this start among those of all sandboxes */
         int is_restoring; /* the saved files, while it starts: a change of the policy does not begin it again */
         int pidfd;
         struct control control;
@@ -181,9 +188,14 @@ void sandbox_schedule_turn(struct sandbox *s);
 extern const char *const limits_of_runs[]; /* names; NULL-terminated */
 void sandbox_registry_turn(struct sandboxes *all);
 int sandbox_name_check(const char *name, struct cloche_err *e);
+/* The same of another kind of object, for the message: "sandbox". */
+int sandbox_name_check_of(const char *kind, const char *name, struct cloche_err *e);
+/* "KIND-" and digits; another each time. */
+#define SANDBOX_MADE_UP_SIZE 24
+void sandbox_make_up_name(const char *kind, char ret[SANDBOX_MADE_UP_SIZE]);
 struct sandbox *sandbox_find(const struct sandboxes *all, int64_t principal, const char *name);
-/* Fail with -CLOCHE_E_QUEUE_FULL if the principal may not have one more. */
-int sandbox_check_count(const struct sandboxes *all, int64_t principal, struct cloche_err *e);
+/* Fail with -CLOCHE_E_QUEUE_FULL if the principal may not have so many more sandboxes and snapshots. */
+int sandbox_check_count(const struct sandboxes *all, int64_t principal, unsigned more, struct cloche_err *e);
 /* Where its programs begin unless the caller names a directory. */
 static inline const char *sandbox_directory(const struct sandbox *s)
 {
@@ -193,6 +205,8 @@ static inline const char *sandbox_directory(const struct sandbox *s)
 struct sandbox *sandbox_new(struct sandboxes *all, int64_t principal, const char *name, struct cloche_err *e);
 /* Start it; the requests in waiting begin, or fail with the reason. */
 void sandbox_start(struct sandbox *s);
+/* The files that it awaited are there. */
+void sandbox_on_files(struct sandbox *s);
 /* Stop it in the next loop iteration. save: save it first, if there is a state directory; if that
  * fails it goes on running. Requests in waiting start it again. */
 void sandbox_stop(struct sandbox *s, int save);

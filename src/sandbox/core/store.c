@@ -9,6 +9,7 @@
 #include "store.h"
 #include "sandbox/environment/volumes.h"
 #include "sandbox/life/deadline.h"
+#include "sandbox/life/snapshot.h"
 #include "sandbox/network/port.h"
 #include "sandbox/session/session.h"
 #include "spawn.h"
@@ -40,6 +41,7 @@
 
 struct store_waiter {
         TAILQ_ENTRY(store_waiter) link;
+        void (*packed)(void *data); /* or NULL */
         void (*done)(void *data, const struct cloche_err *e);
         void *data;
 };
@@ -66,6 +68,7 @@ struct store_job {
         int has_exited, wait_status;
         uint64_t bytes;
         uint64_t begun_ms, begun_ns; /* real, monotonic: the archive may lack later changes */
+        int is_packed;               /* the archive is whole, with its name for new ones */
         int code;                    /* of writing the archive */
         struct cloche_err error;     /* or of the definition */
         struct flush *flush;         /* while an fsync(2) is under way */
@@ -182,6 +185,29 @@ static int may_lose_changes(const struct sandbox *s)
         return s->state == SANDBOX_PAUSED ? s->is_dirty : s->state >= SANDBOX_RUNNING;
 }
 
+json_t *sandbox_store_definition(struct sandbox *s)
+{
+        json_t *object;
+
+        sessions_remember(s);
+        object =
+                json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:O, s:O, s:O, s:I, s:o, s:o, s:s, s:O*, "
+                          "s:O*, s:O*, s:O*, s:b, s:b, s:b, s:O*}",
+                          "sandbox", s->name, "runs", may_lose_changes(s), "pausedMs",
+                          s->state == SANDBOX_PAUSED || s->has_files_only ? (json_int_t)s->paused_ms : 0, "createdMs",
+                          (json_int_t)s->created_ms, "usedMs", (json_int_t)s->used_ms, "savedMs",
+                          (json_int_t)s->saved_ms, "lostFromMs", (json_int_t)s->lost_from_ms, "lostToMs",
+                          (json_int_t)s->lost_to_ms, "limits", limits_named(&s->requested_limits), "env", s->env,
+                          "network", s->network_policy, "labels", s->labels, "idleMs", (json_int_t)s->idle_ms,
+                          "sessions", sessions_json(s), "ports", ports_json(s), "image", s->image.name, "imageSettings",
+                          s->image.name[0] && s->image.settings ? s->image.settings->json : NULL, "imageName",
+                          s->image_name, "packages", s->packages, "mount", s->mount, "hasCaller", s->has_caller,
+                          "hasWritableRoot", s->has_writable_root, "hasRoot", s->has_root, "volumes", s->volumes);
+        if (object)
+                sandbox_deadline_write(s, object);
+        return object;
+}
+
 int sandbox_store_define(struct sandbox *s, struct cloche_err *e)
 {
         _cleanup_fd_ int dir_fd = -EBADF;
@@ -189,27 +215,13 @@ int sandbox_store_define(struct sandbox *s, struct cloche_err *e)
         char *text;
         int r;
 
-        if (s->all->state_fd < 0)
+        if (s->all->state_fd < 0 || s->awaits_files)
                 return 0;
         dir_fd = sandbox_store_open(s, 1);
         if (dir_fd < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -dir_fd,
                               "open the directory of the sandbox %s in the state directory", s->name);
-        sessions_remember(s);
-        object = json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:O, s:O, s:O, s:I, s:o, s:o, s:s, s:O*, "
-                           "s:O*, s:O*, s:O*, s:b, s:b, s:b, s:O*}",
-                           "sandbox", s->name, "runs", may_lose_changes(s), "pausedMs",
-                           s->state == SANDBOX_PAUSED || s->has_files_only ? (json_int_t)s->paused_ms : 0, "createdMs",
-                           (json_int_t)s->created_ms, "usedMs", (json_int_t)s->used_ms, "savedMs",
-                           (json_int_t)s->saved_ms, "lostFromMs", (json_int_t)s->lost_from_ms, "lostToMs",
-                           (json_int_t)s->lost_to_ms, "limits", limits_named(&s->requested_limits), "env", s->env,
-                           "network", s->network_policy, "labels", s->labels, "idleMs", (json_int_t)s->idle_ms,
-                           "sessions", sessions_json(s), "ports", ports_json(s), "image", s->image.name,
-                           "imageSettings", s->image.name[0] && s->image.settings ? s->image.settings->json : NULL,
-                           "imageName", s->image_name, "packages", s->packages, "mount", s->mount, "hasCaller",
-                           s->has_caller, "hasWritableRoot", s->has_writable_root, "hasRoot", s->has_root, "volumes", s->volumes);
-        if (object)
-                sandbox_deadline_write(s, object);
+        object = sandbox_store_definition(s);
         text = object ? json_dump_text(object, JSON_INDENT(1)) : NULL;
         if (text && strlen(text) > DEFINITION_BYTES_MAX)
                 r = err_set(e, CLOCHE_E_TOO_LARGE,
@@ -294,31 +306,11 @@ static void replace(json_t **member, json_t *value)
         *member = json_incref(value);
 }
 
-static int load_definition(struct sandboxes *all, int64_t principal, const char *name, int dir_fd, struct cloche_err *e)
+int sandbox_store_take(struct sandbox *s, const json_t *object, struct cloche_err *e)
 {
-        _cleanup_fd_ int fd = openat(dir_fd, DEFINITION, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-        json_error_t why;
-        json_t *object, *row;
-        struct sandbox *s;
+        json_t *row;
         size_t i;
 
-        if (fd < 0)
-                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open %s/" DEFINITION " of the state directory",
-                              name);
-        object = sandbox_store_read_json(fd, DEFINITION_BYTES_MAX, &why);
-        s = sandbox_new(all, principal, name, e);
-        if (!s) {
-                json_decref(object);
-                return -(int)e->code;
-        }
-        if (!json_is_object(object)) { /* keep its files; it gets default options */
-                snprintf(s->save_error, sizeof(s->save_error),
-                         "its definition could not be read (%s) and was kept as " DEFINITION ".bad",
-                         object ? "no object" : why.text);
-                (void)renameat(dir_fd, DEFINITION, dir_fd, DEFINITION ".bad");
-                json_decref(object);
-                return 0;
-        }
         limits_read(json_object_get(object, "limits"), &s->requested_limits);
         s->created_ms = (uint64_t)json_integer_value(json_object_get(object, "createdMs"));
         s->used_ms = (uint64_t)json_integer_value(json_object_get(object, "usedMs"));
@@ -344,6 +336,35 @@ static int load_definition(struct sandboxes *all, int64_t principal, const char 
                 load_session(s, row);
         json_array_foreach (json_object_get(object, "ports"), i, row)
                 load_port(s, row);
+        return sandbox_set_limits(s, &s->requested_limits, e);
+}
+
+static int load_definition(struct sandboxes *all, int64_t principal, const char *name, int dir_fd, struct cloche_err *e)
+{
+        _cleanup_fd_ int fd = openat(dir_fd, DEFINITION, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        json_error_t why;
+        json_t *object;
+        struct sandbox *s;
+        int r;
+
+        if (fd < 0)
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "open %s/" DEFINITION " of the state directory",
+                              name);
+        object = sandbox_store_read_json(fd, DEFINITION_BYTES_MAX, &why);
+        s = sandbox_new(all, principal, name, e);
+        if (!s) {
+                json_decref(object);
+                return -(int)e->code;
+        }
+        if (!json_is_object(object)) { /* keep its files; it gets default options */
+                snprintf(s->save_error, sizeof(s->save_error),
+                         "its definition could not be read (%s) and was kept as " DEFINITION ".bad",
+                         object ? "no object" : why.text);
+                (void)renameat(dir_fd, DEFINITION, dir_fd, DEFINITION ".bad");
+                json_decref(object);
+                return 0;
+        }
+        r = sandbox_store_take(s, object, e);
         s->is_dirty = json_is_true(json_object_get(object, "runs")); /* it was not stopped */
         s->paused_ms = (uint64_t)json_integer_value(json_object_get(object, "pausedMs"));
         s->has_files_only = s->paused_ms && sandbox_has_saved_files(s);
@@ -353,7 +374,7 @@ static int load_definition(struct sandboxes *all, int64_t principal, const char 
         if (!s->has_files_only)
                 s->paused_ms = 0;
         json_decref(object);
-        return sandbox_set_limits(s, &s->requested_limits, e);
+        return r;
 }
 
 /* Remove the remains of a killed daemon: partial files, and a sandbox that was being made or
@@ -407,8 +428,10 @@ int sandbox_store_load(struct sandboxes *all, struct cloche_err *e)
                 int fd = *end || end == entry->d_name ? -EBADF
                                                       : sandbox_store_open_below(all->state_fd, entry->d_name, 0);
 
-                if (fd >= 0)
+                if (fd >= 0) {
                         sandbox_volumes_load(all, principal, fd);
+                        snapshots_load(all, principal, fd);
+                }
                 if (fd >= 0)
                         r = load_principal(all, principal, fd, e);
         }
@@ -603,6 +626,7 @@ static void keep(struct store_job *job)
         char principal[32];
         int r = renameat(job->dir_fd, FILES_NEW, job->dir_fd, FILES) < 0 ? -errno : 0;
 
+        job->is_packed = 0;
         if (r == 0) {
                 s->saved_ms = job->begun_ms;
                 r = sandbox_store_define(s, &job->error);
@@ -622,10 +646,22 @@ static void keep(struct store_job *job)
         }
 }
 
+static void tell_packed(struct store_job *job)
+{
+        struct store_waiter *waiter;
+
+        job->is_packed = 1;
+        TAILQ_FOREACH (waiter, &job->waiters, link)
+                if (waiter->done && waiter->packed)
+                        waiter->packed(waiter->data);
+}
+
 static void look(struct store_job *job)
 {
         if (!job->has_exited || job->archive.fd >= 0 || job->flush)
                 return;
+        if (!job->is_restore && job->code == 0 && job->wait_status == 0)
+                tell_packed(job);
         if (job->is_restore || job->code < 0 || job->wait_status != 0 ||
             (job->code = flush(job, (int[FLUSHED_MAX]){job->file_fd, -1, -1, -1}, keep)) < 0)
                 conclude(job);
@@ -745,7 +781,23 @@ static void begin_queued(struct sandbox *s, struct store_waiters *waiters)
         }
 }
 
+int sandbox_store_link(const struct sandbox *s, int to_fd)
+{
+        _cleanup_fd_ int dir_fd = sandbox_store_open(s, 0);
+        const char *name = s->store_job && s->store_job->is_packed ? FILES_NEW : FILES;
+
+        if (dir_fd < 0)
+                return dir_fd;
+        return linkat(dir_fd, name, to_fd, FILES, 0) < 0 ? -errno : 0;
+}
+
 void sandbox_store_save(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data)
+{
+        sandbox_store_save_for(s, NULL, done, data);
+}
+
+void sandbox_store_save_for(struct sandbox *s, void (*packed)(void *data),
+                            void (*done)(void *data, const struct cloche_err *e), void *data)
 {
         struct cloche_err e = {0};
         struct store_waiters waiters = TAILQ_HEAD_INITIALIZER(waiters);
@@ -757,6 +809,8 @@ void sandbox_store_save(struct sandbox *s, void (*done)(void *data, const struct
                 return;
         }
         waiter = waiter_new(done, data);
+        if (waiter)
+                waiter->packed = packed;
         if (!waiter) {
                 err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "save a sandbox");
                 if (done)
@@ -794,15 +848,16 @@ void sandbox_store_restore(struct sandbox *s, void (*done)(void *data, const str
 {
         static const char *const argv[] = {"cloche-files", "--unpack", "/", NULL};
         _cleanup_fd_ int dir_fd = s->all->state_fd < 0 ? -EBADF : sandbox_store_open(s, 0);
-        _cleanup_fd_ int file_fd =
-                dir_fd < 0 ? -EBADF : openat(dir_fd, FILES, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        _cleanup_fd_ int file_fd = s->given_fd >= 0 ? TAKE_FD(s->given_fd)
+                                   : dir_fd < 0     ? -EBADF
+                                                : openat(dir_fd, FILES, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         int why = dir_fd < 0 ? -dir_fd : errno;
         struct cloche_err e = {0};
         struct store_waiter *waiter;
         struct store_job *job;
         struct stat st;
 
-        if (s->all->state_fd < 0 || s->is_pooled || (file_fd < 0 && why == ENOENT)) {
+        if ((s->all->state_fd < 0 && file_fd < 0) || s->is_pooled || (file_fd < 0 && why == ENOENT)) {
                 done(data, NULL);
                 return;
         }

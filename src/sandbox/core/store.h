@@ -19,6 +19,9 @@ int sandbox_store_write_text(int dir_fd, const char *name, const char *text);
 json_t *sandbox_store_read_json(int fd, off_t size_max, json_error_t *ret_why);
 /* Write the definition; 0 without a state directory. */
 int sandbox_store_define(struct sandbox *s, struct cloche_err *e);
+/* The definition as an object; NULL: no memory. sandbox_store_take does the reverse. */
+json_t *sandbox_store_definition(struct sandbox *s);
+int sandbox_store_take(struct sandbox *s, const json_t *object, struct cloche_err *e);
 int sandbox_store_load(struct sandboxes *all, struct cloche_err *e);
 void sandbox_store_remove(struct sandbox *s);
 /* Report the changes between the last save and this real time as lost, and record that in the definition. */
@@ -28,6 +31,12 @@ int sandbox_has_saved_files(const struct sandbox *s);
 /* Save the files; done is called once, also without a state directory. sandbox_store_restore does the
  * reverse, into a new box. */
 void sandbox_store_save(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data);
+/* The same. packed, which may be NULL, is called before, when the archive is whole and not on the disk yet:
+ * sandbox_store_link gives it away then, and after done. */
+void sandbox_store_save_for(struct sandbox *s, void (*packed)(void *data),
+                            void (*done)(void *data, const struct cloche_err *e), void *data);
+/* Link the archive into a directory. -ENOENT: the sandbox was never saved. */
+int sandbox_store_link(const struct sandbox *s, int to_fd);
 /* Drop the callbacks of waiters with this data. */
 void sandbox_store_detach(struct sandbox *s, const void *data);
 void sandbox_store_restore(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data);

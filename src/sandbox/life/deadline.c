@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "pause.h"
+#include "sandbox/context/context.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -181,7 +182,8 @@ void sandbox_deadline_tidy(struct sandbox *s, uint64_t now_ns)
         } else if (is_over && (s->state == SANDBOX_PAUSED || s->state == SANDBOX_STOPPED)) {
                 d->end_ns = 0; /* it was done, or has no object: the next use has no deadline */
         } else if (s->state == SANDBOX_RUNNING && s->idle_ms && !sandbox_is_busy(s) &&
-                   now_ns - s->used_ns > s->idle_ms * 1000000 && now_ns >= s->save_retry_ns) {
+                   now_ns - s->used_ns > s->idle_ms * 1000000 && now_ns >= s->save_retry_ns &&
+                   !contexts_have_forks(s)) {
                 actions[d->idle_action].act(s);
         }
 }

@@ -180,7 +180,7 @@ static void try_to_freeze(struct sandbox *s)
                 retry(s, "a context is being started or forked");
         else if (!sessions_are_settled(s))
                 retry(s, "a session is being started");
-        else if (s->store_job)
+        else if (s->store_job || !TAILQ_EMPTY(&s->copies))
                 retry(s, "its files are being saved");
         else if (s->all->boxes->freeze(s->all, s->box, 1, on_frozen, s, &e) < 0)
                 give_up(s, &e);

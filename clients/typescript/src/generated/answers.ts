@@ -849,6 +849,56 @@ export interface SandboxMetrics {
   samples: SandboxSample[]
 }
 
+/** A part of a sandbox that its forks do not have. */
+export interface Omitted {
+  /** Its kind. Of a session that runs a command, the command. */
+  kind: 'context' | 'checkpoint' | 'session' | 'process' | 'port' | 'mount' | 'volume'
+  /** Its name, id, number or place. */
+  name: string
+  /** Why they do not have it. */
+  reason: string
+}
+
+/** The forks of a sandbox. */
+export interface SandboxForks {
+  /** One for each. */
+  sandboxes: Sandbox[]
+  /** Each part of the sandbox that they do not have. */
+  omitted: Omitted[]
+}
+
+/** A snapshot. */
+export interface Snapshot {
+  /** Its name. */
+  snapshot: string
+  /** The sandbox that it was taken of, which may be gone. */
+  sandbox: string
+  /** When it was taken. */
+  createdAt: string
+  /** Size of its files, as an archive. */
+  bytes: number
+  /** sha256- and 64 digits, of that archive; absent: it has no files. */
+  digest?: string
+  /** Labels for the caller's own use. */
+  labels: Record<string, string>
+  /** The image of the store of its sandboxes. */
+  image?: string
+  /** The name by which it was found then. */
+  imageName?: string
+  /** The packages that the sandbox began with. */
+  packages?: unknown
+  /** true: the directories of their image can be changed. */
+  writableRoot?: boolean
+  /** true: their programs are root of users of their own. */
+  root?: boolean
+}
+
+/** The caller's snapshots. */
+export interface Snapshots {
+  /** One for each. */
+  snapshots: Snapshot[]
+}
+
 /** The usage of a volume. */
 export interface VolumeUsage {
   /** Bytes that it has for files and directories. */
@@ -1589,6 +1639,18 @@ export interface State {
   pauseKind?: 'memory' | 'files'
 }
 
+/** Forks of a sandbox. */
+export interface Forked {
+  /** Their names. */
+  sandboxes: string[]
+}
+
+/** A snapshot of a sandbox. */
+export interface SnapshotTaken {
+  /** Its name. */
+  snapshot: string
+}
+
 /** An image of the store. */
 export interface Image {
   /** Its digest: sha256: and 64 digits. */
@@ -1769,9 +1831,14 @@ export interface Answers {
   'sandbox.save': Sandbox
   'sandbox.pause': Sandbox
   'sandbox.resume': SandboxResumed
+  'sandbox.fork': SandboxForks
+  'sandbox.snapshot': Snapshot
   'sandbox.delete': Empty
   'sandbox.metrics': SandboxMetrics
   'sandbox.events': Empty
+  'snapshot.list': Snapshots
+  'snapshot.get': Snapshot
+  'snapshot.delete': Empty
   'volume.create': Volume
   'volume.list': Volumes
   'volume.get': Volume
@@ -1832,7 +1899,7 @@ export interface Answers {
 
 /** The events before them. */
 export interface StreamEvents {
-  'sandbox.events': SandboxEvent<'portOpened', OpenPort> | SandboxEvent<'portClosed', OpenPort> | SandboxEvent<'processStarted', Process> | SandboxEvent<'processEnded', Process> | SandboxEvent<'network', Decision> | SandboxEvent<'fileDenied', Denial> | SandboxEvent<'state', State>
+  'sandbox.events': SandboxEvent<'portOpened', OpenPort> | SandboxEvent<'portClosed', OpenPort> | SandboxEvent<'processStarted', Process> | SandboxEvent<'processEnded', Process> | SandboxEvent<'network', Decision> | SandboxEvent<'fileDenied', Denial> | SandboxEvent<'state', State> | SandboxEvent<'forked', Forked> | SandboxEvent<'snapshot', SnapshotTaken>
   'exec': SandboxEvent<'output', Output>
   'process.follow': SandboxEvent<'output', ProcessOutput>
   'file.watch': SandboxEvent<'ready', Empty> | SandboxEvent<'change', FileChange> | SandboxEvent<'lost', Empty>

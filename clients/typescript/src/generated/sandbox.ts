@@ -9,6 +9,8 @@ export interface SandboxCreateParams {
   limits?: Limits | undefined
   /** Its root file system: an image of the daemon's store, as NAME[:TAG], sha256-DIGITS or sha256:DIGITS; absent: the daemon's own. It stays, also if the name is another image's later. */
   image?: string | undefined
+  /** A snapshot of the caller: it begins with the files and the definition of that, to which the other options are changes. Not with image, imageSettings, packages, writableRoot and root. */
+  snapshot?: string | undefined
   /** The name by which the caller found the digest, to be shown with it; with a name the daemon keeps that. */
   imageName?: string | undefined
   /** Environment, working directory and user that the image states: {env, workingDirectory, runsAs}; the first two apply where the caller states nothing else. */
@@ -99,12 +101,40 @@ export interface SandboxPauseParams {
   memory?: boolean | undefined
 }
 
+/** Parameters of sandbox.fork. */
+export interface SandboxForkParams {
+  /** 1 to 100; absent: as many as names, or 1. */
+  count?: number | undefined
+  /** Names of the new sandboxes; absent: new names are generated. */
+  names?: readonly string[] | undefined
+}
+
+/** Parameters of sandbox.snapshot. */
+export interface SandboxSnapshotParams {
+  /** A name that no other of the caller's snapshots has; absent: a new name is generated. */
+  snapshot?: string | undefined
+  /** Labels for the caller's own use. */
+  labels?: Record<string, string> | undefined
+}
+
 /** Parameters of sandbox.metrics. */
 export interface SandboxMetricsParams {
   /** Only samples from this time on, or from a beginning of one, such as 2026-11-28T07. */
   from?: string | undefined
   /** Only samples until this time, likewise. */
   to?: string | undefined
+}
+
+/** Parameters of snapshot.get. */
+export interface SnapshotGetParams {
+  /** Its name. */
+  snapshot: string
+}
+
+/** Parameters of snapshot.delete. */
+export interface SnapshotDeleteParams {
+  /** Its name. */
+  snapshot: string
 }
 
 /** Parameters of volume.create. */
@@ -666,9 +696,14 @@ export type Method =
   | 'sandbox.save'
   | 'sandbox.pause'
   | 'sandbox.resume'
+  | 'sandbox.fork'
+  | 'sandbox.snapshot'
   | 'sandbox.delete'
   | 'sandbox.metrics'
   | 'sandbox.events'
+  | 'snapshot.list'
+  | 'snapshot.get'
+  | 'snapshot.delete'
   | 'volume.create'
   | 'volume.list'
   | 'volume.get'
@@ -768,6 +803,16 @@ export class SandboxOperations {
     return await this.ask('sandbox.resume', {}, options)
   }
 
+  /** Make new sandboxes with its definition, its files as they are now, and its contexts that can be forked; it goes on. Those of a stopped one are stopped, with its saved files. */
+  async fork (params: SandboxForkParams = {}, options: OperationOptions = {}): Promise<Answers['sandbox.fork']> {
+    return await this.ask('sandbox.fork', params, options)
+  }
+
+  /** Keep its files as they are now and its definition under a name, for new sandboxes (sandbox.create with snapshot). Nothing changes them any more. */
+  async snapshot (params: SandboxSnapshotParams = {}, options: OperationOptions = {}): Promise<Answers['sandbox.snapshot']> {
+    return await this.ask('sandbox.snapshot', params, options)
+  }
+
   /** End it and remove its files and options. */
   async delete (options: OperationOptions = {}): Promise<Answers['sandbox.delete']> {
     return await this.ask('sandbox.delete', {}, options)
@@ -786,6 +831,25 @@ export class SandboxOperations {
   /** Run a command in a session's shell, after the earlier ones. */
   exec (params: ExecParams, options: OperationOptions = {}): Asking<Answers['exec'], EventsOf<'exec'>> {
     return this.ask('exec', params, options)
+  }
+}
+
+export class SnapshotOperations {
+  constructor (protected readonly ask: Ask) {}
+
+  /** List the caller's snapshots. */
+  async list (options: OperationOptions = {}): Promise<Answers['snapshot.list']> {
+    return await this.ask('snapshot.list', {}, options)
+  }
+
+  /** Return one snapshot. */
+  async get (params: SnapshotGetParams, options: OperationOptions = {}): Promise<Answers['snapshot.get']> {
+    return await this.ask('snapshot.get', params, options)
+  }
+
+  /** Remove a snapshot. Sandboxes that began with it keep their files. */
+  async delete (params: SnapshotDeleteParams, options: OperationOptions = {}): Promise<Answers['snapshot.delete']> {
+    return await this.ask('snapshot.delete', params, options)
   }
 }
 

@@ -3,8 +3,8 @@ import type { Entry, Existence, Process, Context, StreamEvents } from '../genera
 
 export type {
   Answers, Cell as CellResult, CellError, Checkpoint as CheckpointInfo, Command as CommandResult, Context as ContextInfo, Decision as NetworkDecision, Display,
-  Entry as FileEntry, ExposedPort, FileChange, InputRequest as Question, Logs as ProcessLogs, Process as ProcessInfo, Sandbox as SandboxInfo,
-  SandboxVolume, Session as SessionInfo, StreamEvents, TextOrBytes, Variable, Volume as VolumeInfo, VolumeUsage
+  Entry as FileEntry, ExposedPort, FileChange, InputRequest as Question, Logs as ProcessLogs, Omitted, Process as ProcessInfo, Sandbox as SandboxInfo,
+  SandboxVolume, Session as SessionInfo, Snapshot as SnapshotInfo, StreamEvents, TextOrBytes, Variable, Volume as VolumeInfo, VolumeUsage
 } from '../generated/answers.js'
 
 /** The permitted connections of a sandbox. A rule is HOST, HOST:PORT or HOST:FIRST-LAST; HOST a name, *.name, *, an IPv4 address or CIDR. */

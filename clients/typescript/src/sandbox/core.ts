@@ -44,7 +44,7 @@ export class Box {
     if (Object.keys(this.wanted).length === 0) return
     const handle = client.sandbox(this.name)
     const {
-      image: _image, imageSettings: _settings, writableRoot: _writableRoot, root: _root, mount: _mount, volumes: _volumes, packages: _packages, ...changeable
+      image: _image, imageSettings: _settings, writableRoot: _writableRoot, root: _root, mount: _mount, volumes: _volumes, packages: _packages, snapshot: _snapshot, ...changeable
     } = this.wanted
     const hasChanges = Object.keys(changeable).length > 0
     try {

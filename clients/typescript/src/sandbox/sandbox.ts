@@ -1,7 +1,7 @@
 import type { Answers } from '../generated/answers.js'
-import type { SandboxCreateParams, SandboxPauseParams, SandboxStopParams, SandboxUpdateParams } from '../generated/sandbox.js'
+import type { SandboxCreateParams, SandboxForkParams, SandboxPauseParams, SandboxSnapshotParams, SandboxStopParams, SandboxUpdateParams } from '../generated/sandbox.js'
 import type { OperationOptions } from '../internal/asking.js'
-import type { LifeEvent, NetworkDecision, NetworkPolicy, SandboxInfo } from './answers.js'
+import type { LifeEvent, NetworkDecision, NetworkPolicy, SandboxInfo, SnapshotInfo } from './answers.js'
 import { Box } from './core.js'
 import { SandboxError, SecurityError } from './errors.js'
 import { checkSandboxOptions, type Place, placeOf } from './namespace.js'
@@ -36,10 +36,10 @@ function durationMs (duration: string | number, option = 'sleepAfter'): number {
   return Number(parts[1]) * (UNITS[parts[2] ?? 's'] ?? 1000)
 }
 
-function wantedOf ({ sleepAfter, keepAlive, idleAction, lifetime, endAction, labels, limits, env, network, image, imageSettings, writableRoot, root, mount, volumes, packages }: SandboxOptions): SandboxCreateParams {
+function wantedOf ({ sleepAfter, keepAlive, idleAction, lifetime, endAction, labels, limits, env, network, image, imageSettings, writableRoot, root, mount, volumes, packages, snapshot }: SandboxOptions): SandboxCreateParams {
   const idleMs = keepAlive === true ? 0 : sleepAfter === undefined ? undefined : durationMs(sleepAfter)
   const lifetimeMs = lifetime === undefined ? undefined : durationMs(lifetime, 'lifetime')
-  const wanted = { idleMs, idleAction, lifetimeMs, endAction, labels, limits, env, network, image, imageSettings: imageSettings === undefined ? undefined : { ...imageSettings }, writableRoot, root, mount, volumes, packages }
+  const wanted = { idleMs, idleAction, lifetimeMs, endAction, labels, limits, env, network, image, imageSettings: imageSettings === undefined ? undefined : { ...imageSettings }, writableRoot, root, mount, volumes, packages, snapshot }
   return Object.fromEntries(Object.entries(wanted).filter(([, value]) => value !== undefined))
 }
 
@@ -258,6 +258,16 @@ export class Sandbox extends ExecutionSession {
   /** Lets it go on if it is paused, or starts it from its saved files; the answer tells which. */
   async resume (options: OperationOptions = {}): Promise<Answers['sandbox.resume']['resumed']> {
     return (await this.unmade('sandbox.resume', async (box) => await box.resume(options))).resumed
+  }
+
+  /** New sandboxes with its definition, its files as they are now and its forkable contexts; it goes on. `omitted` has what they do not have. */
+  async fork ({ count, names, ...options }: OperationOptions & SandboxForkParams = {}): Promise<Answers['sandbox.fork']> {
+    return await this.ask('sandbox.fork', {}, async (box) => await box.fork({ count, names }, options))
+  }
+
+  /** Keeps its files as they are now and its definition under a name: `snapshot` of a new sandbox begins with them. */
+  async snapshot ({ snapshot, labels, ...options }: OperationOptions & SandboxSnapshotParams = {}): Promise<SnapshotInfo> {
+    return await this.ask('sandbox.snapshot', {}, async (box) => await box.snapshot({ snapshot, labels }, options))
   }
 
   /** Saves its files and ends all processes; the next use starts it again. sync: first write the changes in its mounts to the host. */

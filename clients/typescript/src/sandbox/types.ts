@@ -82,6 +82,8 @@ export interface SandboxOptions {
   mount?: Omit<MountOptions, 'sync'>
   /** Volumes of this caller in it (`client.volumes` makes them). An existing sandbox keeps its own. */
   volumes?: readonly SandboxVolume[]
+  /** A snapshot of this caller: it begins with the files and the definition of that. An existing sandbox keeps its own. */
+  snapshot?: string
   /** Packages that it begins with, installed once and then shared: `{ pip: ['requests'] }`, `npm`, `gem`. */
   packages?: Partial<Record<'pip' | 'npm' | 'gem', readonly string[]>>
   /** Accepted without effect: there is one transport, and no container to wait for. */

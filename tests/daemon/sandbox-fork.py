@@ -1,0 +1,209 @@
+#!/usr/bin/python3
+"""sandbox.fork: files, sessions and contexts are copied, an entry says why for all that is not, and a failure leaves nothing."""
+import os
+import signal
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from cloche import equal
+from disk import Disk
+from http_client import Http
+from rpc import Daemon, Failed
+from sandbox_client import wait_for
+
+
+def shell(frames, name, command):
+    return frames.call("exec", sandbox=name, command=command)["stdout"]
+
+
+def names(frames):
+    return {row["sandbox"]: row["state"] for row in frames.call("sandbox.list")["sandboxes"]}
+
+
+def forked(answer):
+    return [row["sandbox"] for row in answer["sandboxes"]]
+
+
+def kept(daemon):
+    """Entries of the state directory that are of sandboxes, as the next daemon would find them."""
+    state = os.path.join(daemon.directory, "state", str(os.geteuid()))
+    return sorted(name for name in os.listdir(state) if not name.startswith("."))
+
+
+def test_a_fork_has_all_and_goes_its_own_way():
+    with Daemon() as daemon, daemon.frames() as frames, daemon.frames() as watcher:
+        frames.call("sandbox.create", sandbox="a", limits={"pids": 99}, env={"E": "env"}, labels={"of": "a"}, idleMs=5000000, lifetimeMs=9000000, endAction="delete")
+        shell(frames, "a", "echo one > f; echo home > ~/h; mkdir -p /tmp/d; cd /tmp/d; export WHO=Ada; HIDDEN=1")
+        frames.call("context.create", sandbox="a", language="python", context="c", forkable=True)
+        frames.call("context.run", sandbox="a", context="c", code="x = 41")
+        watcher.ask("sandbox.events", sandbox="a")
+        answer = frames.call("sandbox.fork", sandbox="a", names=["b", "c"])
+        equal((forked(answer), answer["omitted"]), (["b", "c"], []))
+        b = answer["sandboxes"][0]
+        equal((b["state"], b["limits"]["pids"], b["env"], b["labels"], b["idleMs"], b["endAction"], "endsAt" in b), ("running", 99, {"E": "env"}, {"of": "a"}, 5000000, "delete", False))
+        for name in ("b", "c"):
+            equal(shell(frames, name, "cat /workspace/f ~/h; echo $WHO $PWD $E $HIDDEN"), "one\nhome\nAda /tmp/d env\n")
+            equal(frames.call("context.run", sandbox=name, context="c", code="x += 1; print(x, open('/workspace/f').read().strip())")["stdout"], "42 one\n")
+        frames.call("context.run", sandbox="b", context="c", code="open('/workspace/f', 'w').write('two\\n')")
+        shell(frames, "c", "echo three > /workspace/f")
+        equal([shell(frames, name, "cat /workspace/f") for name in "abc"], ["one\n", "two\n", "three\n"])
+        equal(frames.call("context.run", sandbox="a", context="c", code="print(x)")["stdout"], "41\n")
+        # A fork of a fork.
+        d, = forked(frames.call("sandbox.fork", sandbox="b"))
+        equal(frames.call("context.run", sandbox=d, context="c", code="print(x, open('/workspace/f').read().strip())")["stdout"], "42 two\n")
+        while not any(params["event"] == "forked" for method, params, _ in watcher.told):
+            watcher.turn()
+        equal(next(params["about"] for method, params, _ in watcher.told if params["event"] == "forked"), {"sandboxes": ["b", "c"]})
+
+
+def test_chance_is_not_shared():
+    """Numbers that the interpreters make up after a fork are others in each copy."""
+    codes = {"python": ("import random, uuid, secrets", "print(random.random(), uuid.uuid4(), secrets.token_hex(8))"),
+             "javascript": ("const crypto = require('crypto')", "console.log(crypto.randomUUID(), crypto.randomBytes(8).toString('hex'))"),
+             "ruby": ("require 'securerandom'; rand", "puts rand, Random.new.seed, SecureRandom.hex(8)")}
+    with Daemon() as daemon, daemon.frames() as frames:
+        for language, (before, _) in codes.items():
+            frames.call("context.create", sandbox="a", language=language, context=language, forkable=True)
+            equal(frames.call("context.run", sandbox="a", context=language, code=before)["status"], "ok")
+        copies = forked(frames.call("sandbox.fork", sandbox="a", count=2))
+        for language, (_, code) in codes.items():
+            said = [frames.call("context.run", sandbox=name, context=language, code=code)["stdout"].split() for name in ("a", *copies)]
+            assert all(said) and all(len(set(column)) == 3 for column in zip(*said)), (language, said)
+
+
+def test_all_that_does_not_come_along_is_named():
+    with Daemon() as daemon, daemon.frames() as frames:
+        frames.call("exec", sandbox="a", command="true")
+        for context, options in (("plain", {}), ("busy", {"forkable": True}), ("threads", {"forkable": True}), ("good", {"forkable": True})):
+            frames.call("context.create", sandbox="a", language="python", context=context, **options)
+        frames.call("context.run", sandbox="a", context="threads", code="import threading\nstop = threading.Event()\nthreading.Thread(target=stop.wait).start()")
+        cell = frames.ask("context.run", sandbox="a", context="busy", code="import os, time\nopen('/workspace/begun', 'w')\nwhile not os.path.exists('/workspace/go'): time.sleep(0.01)")
+        frames.call("context.checkpoint", sandbox="a", context="good", checkpoint="k")
+        frames.call("process.start", sandbox="a", process="p", command="exec sleep 1000")
+        frames.call("session.create", sandbox="a", session="s")
+        command = frames.ask("exec", sandbox="a", session="s", command="touch at-work; until [ -e go ]; do sleep 0.05; done")
+        frames.call("port.expose", sandbox="a", port=8080)
+        wait_for(lambda: frames.call("exec", sandbox="a", command="ls begun at-work", fork=True)["exitCode"] == 0)
+        answer = frames.call("sandbox.fork", sandbox="a", names=["b"])
+        found = {(row["kind"], row["name"]): row["reason"] for row in answer["omitted"]}
+        equal(set(found), {("context", "plain"), ("context", "busy"), ("context", "threads"), ("checkpoint", "k"), ("process", "p"), ("session", "s"), ("port", "8080")})
+        assert "forkable" in found["context", "plain"] and "cell" in found["context", "busy"] and "thread" in found["context", "threads"], found
+        equal([row["context"] for row in frames.call("context.list", sandbox="b")["contexts"]], ["good"])
+        equal(frames.call("process.list", sandbox="b")["processes"], [])
+        shell(frames, "a", "touch go")
+        equal((frames.wait(cell)["status"], frames.wait(command)["exitCode"]), ("ok", 0))
+        equal(frames.call("context.run", sandbox="a", context="threads", code="stop.set(); print(1)")["stdout"], "1\n", "it goes on")
+
+
+def test_states_of_the_original():
+    with Daemon() as daemon, daemon.frames() as frames:
+        frames.call("context.create", sandbox="a", language="python", context="c", forkable=True)
+        frames.call("context.run", sandbox="a", context="c", code="x = 1; open('f', 'w').write('1')")
+        frames.call("sandbox.pause", sandbox="a")
+        frames.call("sandbox.fork", sandbox="a", names=["b"])  # it goes on for that, as for each request
+        equal((names(frames), frames.call("context.run", sandbox="b", context="c", code="print(x)")["stdout"]), ({"a": "running", "b": "running"}, "1\n"))
+        # Either may be paused while the other works.
+        frames.call("sandbox.pause", sandbox="a")
+        equal(frames.call("context.run", sandbox="b", context="c", code="print(x)")["stdout"], "1\n")
+        frames.call("sandbox.stop", sandbox="b")
+        equal(names(frames), {"a": "paused", "b": "stopped"})
+        equal(forked(frames.call("sandbox.fork", sandbox="b", names=["d", "e"])), ["d", "e"])
+        equal(names(frames), {"a": "paused", "b": "stopped", "d": "stopped", "e": "stopped"})
+        equal(shell(frames, "d", "cat f"), "1")
+        frames.call("sandbox.create", sandbox="new")
+        frames.call("sandbox.stop", sandbox="new")
+        equal(shell(frames, forked(frames.call("sandbox.fork", sandbox="new"))[0], "ls"), "", "it was never saved")
+
+
+def test_contexts_end_with_the_box_that_they_were_forked_from():
+    with Daemon() as daemon, daemon.frames() as frames:
+        frames.call("context.create", sandbox="a", language="python", context="c", forkable=True)
+        frames.call("context.run", sandbox="a", context="c", code="x = 1")
+        for origin, copy, later in (("a", "b", "d"), ("d", "e", "f")):
+            frames.call("sandbox.fork", sandbox=origin, names=[copy])
+            frames.call("sandbox.fork", sandbox=copy, names=[later])
+        # The original's code is busy: the forks end all the same.
+        cell = frames.ask("context.run", sandbox="a", context="c", code="import os\nopen('/workspace/begun', 'w')\nwhile not os.path.exists('/workspace/go'): pass")
+        wait_for(lambda: frames.call("exec", sandbox="a", command="ls begun", fork=True)["exitCode"] == 0)
+        frames.call("sandbox.stop", sandbox="f")
+        frames.call("sandbox.delete", sandbox="e")
+        frames.call("sandbox.pause", sandbox="d")
+        frames.call("sandbox.stop", sandbox="b")
+        error = frames.refused("context.run", sandbox="d", context="c", code="x")
+        assert error.name == "context_ended" and '"b"' in error.message, error.message
+        shell(frames, "a", "touch go")
+        equal(frames.wait(cell)["status"], "ok")
+        equal(frames.call("context.run", sandbox="d", context="c", code="print('x' in globals())", restart=True)["stdout"], "False\n")
+        equal(frames.call("context.run", sandbox="a", context="c", code="print(x)")["stdout"], "1\n")
+        frames.call("sandbox.delete", sandbox="a")
+        equal(frames.call("context.run", sandbox="d", context="c", code="print(2)")["stdout"], "2\n", "it began anew, and has no origin any more")
+
+
+def test_what_cannot_be_forked_leaves_nothing():
+    with Daemon("--max-saved", "5") as daemon, daemon.frames() as frames, Http(daemon.connect()) as http:
+        equal(frames.refused("sandbox.fork", sandbox="none").name, "not_found")
+        shell(frames, "a", "true")
+        for options in ({"count": 0}, {"count": 101}, {"names": []}, {"names": ["b", "b"]}, {"names": ["b"], "count": 2}, {"names": ["-"]}, {"names": [1]}):
+            equal(frames.refused("sandbox.fork", sandbox="a", **options).name, "invalid_argument", options)
+        equal(frames.refused("sandbox.fork", sandbox="a", names=["b", "a"]).name, "invalid_state")
+        equal(frames.refused("sandbox.fork", sandbox="a", count=5).name, "queue_full")
+        equal(names(frames), {"a": "running"})
+        status, answer = http.post("/v1/sandboxes/a/fork", names=["b"])
+        equal((status, answer["sandboxes"][0]["sandbox"]), (201, "b"))
+        # A client that leaves meanwhile, and an original that is deleted.
+        shell(frames, "a", "head -c 30M /dev/urandom > big")
+        with daemon.frames() as other:
+            number = other.ask("sandbox.fork", sandbox="a", names=["left"])
+            wait_for(lambda: "left" in names(frames) or other.is_answered(number))
+        with daemon.frames() as other:
+            number = other.ask("sandbox.fork", sandbox="a", names=["ended"])
+            wait_for(lambda: "ended" in names(frames) or other.is_answered(number))
+            frames.call("sandbox.delete", sandbox="a")
+            try:
+                other.wait(number)
+            except Failed as error:
+                equal(error.name, "sandbox_ended")
+                assert "ended" not in names(frames)
+        for name in set(names(frames)) - {"b"}:  # it was made before that came
+            equal(shell(frames, name, "stat -c %s big"), f"{30 << 20}\n")
+        wait_for(lambda: set(kept(daemon)) == set(names(frames)))
+
+
+def test_a_full_disk():
+    with Disk() as disk:
+        with Daemon(*disk.options) as daemon, daemon.frames() as frames:
+            shell(frames, "a", "head -c 3M /dev/urandom > f")
+            disk.fill(left=1 << 20)
+            for method in ("sandbox.fork", "sandbox.snapshot"):
+                error = frames.refused(method, sandbox="a")
+                assert error.name == "resource" and "No space left" in error.message, error.message
+            equal((names(frames), frames.call("snapshot.list")), ({"a": "running"}, {"snapshots": []}))
+            disk.free()
+            equal(len(forked(frames.call("sandbox.fork", sandbox="a", count=3))), 3)  # the twin: they share what it needs once
+
+
+def test_they_outlive_a_killed_daemon():
+    with Daemon() as daemon:
+        with daemon.frames() as frames:
+            shell(frames, "a", "echo one > f")
+            frames.call("sandbox.fork", sandbox="a", names=["b"])
+            shell(frames, "b", "echo lost > f")
+        options = ("--state-dir", os.path.join(daemon.directory, "state"))
+        os.kill(daemon.engine_pid(), signal.SIGKILL)
+        daemon.process.kill()
+        daemon.process.wait()
+        with Daemon(*options) as later, later.frames() as frames:
+            equal(names(frames), {"a": "stopped", "b": "stopped"})
+            equal(shell(frames, "b", "cat f"), "one\n")
+
+
+def test_without_a_state_directory():
+    with Daemon("--state-dir", "") as daemon, daemon.frames() as frames:
+        shell(frames, "a", "echo one > f")
+        frames.call("context.create", sandbox="a", language="python", context="c", forkable=True)
+        frames.call("context.run", sandbox="a", context="c", code="x = 1")
+        for name in forked(frames.call("sandbox.fork", sandbox="a", count=2)):
+            equal(shell(frames, name, "cat f"), "one\n")
+            equal(frames.call("context.run", sandbox=name, context="c", code="print(x)")["stdout"], "1\n")
+        error = frames.refused("sandbox.snapshot", sandbox="a")
+        assert error.name == "invalid_state" and "--state-dir" in error.message, error.message

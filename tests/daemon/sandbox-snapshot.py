@@ -1,0 +1,133 @@
+#!/usr/bin/python3
+"""Snapshots: what they keep, what begins with them, and that a killed daemon leaves whole ones or none."""
+import hashlib
+import os
+import signal
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from cloche import equal
+from http_client import Http
+from rpc import Daemon
+from sandbox_client import wait_for
+
+
+def shell(frames, name, command):
+    return frames.call("exec", sandbox=name, command=command)["stdout"]
+
+
+def listed(frames):
+    return [row["snapshot"] for row in frames.call("snapshot.list")["snapshots"]]
+
+
+def folder(daemon, *words):
+    return os.path.join(daemon.directory, "state", str(os.geteuid()), ".snapshots", *words)
+
+
+def test_a_sandbox_begins_with_one():
+    with Daemon() as daemon, daemon.frames() as frames, Http(daemon.connect()) as http:
+        frames.call("sandbox.create", sandbox="a", limits={"pids": 99}, env={"E": "env"}, labels={"of": "a"})
+        shell(frames, "a", "echo one > f; ln f g; mkdir d; cd d; export WHO=Ada")
+        taken = frames.call("sandbox.snapshot", sandbox="a", snapshot="s", labels={"l": "1"})
+        equal((taken["snapshot"], taken["sandbox"], taken["labels"]), ("s", "a", {"l": "1"}))
+        with open(folder(daemon, "s", "files"), "rb") as file:
+            archive = file.read()
+        equal((taken["bytes"], taken["digest"]), (len(archive), "sha256-" + hashlib.sha256(archive).hexdigest()))
+        shell(frames, "a", "echo two > /workspace/f")
+        frames.call("sandbox.delete", sandbox="a")
+        made = frames.call("sandbox.create", sandbox="b", snapshot="s")
+        equal((made["state"], made["limits"]["pids"], made["env"], made["labels"], made["created"]), ("running", 99, {"E": "env"}, {"of": "a"}, True))
+        equal(shell(frames, "b", "cat /workspace/f; stat -c %h /workspace/g; echo $WHO $PWD $E"), "one\n2\nAda /workspace/d env\n")
+        made = frames.call("sandbox.create", sandbox="c", snapshot="s", limits={"pids": 50}, env={"E": "other"})
+        equal((made["limits"]["pids"], made["env"], made["labels"]), (50, {"E": "other"}, {"of": "a"}))
+        shell(frames, "b", "rm /workspace/f; echo mine > /workspace/f")
+        frames.call("sandbox.save", sandbox="b")
+        equal(shell(frames, "c", "cat /workspace/f"), "one\n")
+        with open(folder(daemon, "s", "files"), "rb") as file:
+            equal(file.read(), archive, "nothing changes it")
+        equal(http.get("/v1/snapshots/s"), (200, taken))
+        equal(http.get("/v1/snapshots"), (200, {"snapshots": [taken]}))
+        equal(http.request("DELETE", "/v1/snapshots/s")[0], 200)
+        equal((listed(frames), os.listdir(folder(daemon)), frames.refused("snapshot.get", snapshot="s").name), ([], [], "not_found"))
+        equal(shell(frames, "c", "cat /workspace/f"), "one\n")
+        frames.call("sandbox.stop", sandbox="c")
+        equal(shell(frames, "c", "cat /workspace/f"), "one\n")
+
+
+def test_states_of_the_original():
+    with Daemon() as daemon, daemon.frames() as frames:
+        shell(frames, "a", "echo 1 > f")
+        frames.call("sandbox.pause", sandbox="a")
+        frames.call("sandbox.snapshot", sandbox="a", snapshot="paused")
+        equal(frames.call("sandbox.list")["sandboxes"][0]["state"], "paused", "its saved files are those that it has")
+        frames.call("sandbox.resume", sandbox="a")
+        shell(frames, "a", "echo 2 > f")
+        frames.call("sandbox.pause", sandbox="a", save=False)
+        frames.call("sandbox.snapshot", sandbox="a", snapshot="woken")
+        frames.call("sandbox.stop", sandbox="a")
+        frames.call("sandbox.snapshot", sandbox="a", snapshot="stopped")
+        frames.call("sandbox.create", sandbox="new")
+        frames.call("sandbox.stop", sandbox="new")
+        empty = frames.call("sandbox.snapshot", sandbox="new")
+        for snapshot, content in (("paused", "1\n"), ("woken", "2\n"), ("stopped", "2\n")):
+            frames.call("sandbox.create", sandbox="of-" + snapshot, snapshot=snapshot)
+            equal(shell(frames, "of-" + snapshot, "cat f"), content, snapshot)
+        frames.call("sandbox.create", sandbox="of-new", snapshot=empty["snapshot"])
+        equal(shell(frames, "of-new", "ls"), "")
+
+
+def test_bad_requests():
+    with Daemon("--max-saved", "3") as daemon, daemon.frames() as frames:
+        equal(frames.refused("sandbox.snapshot", sandbox="none").name, "not_found")
+        shell(frames, "a", "true")
+        for name in ("", "-", "a/b", "..", "x" * 64):
+            equal(frames.refused("sandbox.snapshot", sandbox="a", snapshot=name).name, "invalid_argument", name)
+            equal(frames.refused("snapshot.get", snapshot=name).name, "invalid_argument", name)
+        frames.call("sandbox.snapshot", sandbox="a", snapshot="s")
+        error = frames.refused("sandbox.snapshot", sandbox="a", snapshot="s")
+        assert error.name == "invalid_state" and "already" in error.message, error.message
+        equal(frames.refused("sandbox.create", sandbox="b", snapshot="none").name, "not_found")
+        for name, value in (("image", "sha256-" + 64 * "0"), ("packages", {"pip": ["x"]}), ("writableRoot", True)):
+            assert "snapshot" in frames.refused("sandbox.create", sandbox="b", snapshot="s", **{name: value}).message, name
+        equal(frames.refused("sandbox.create", sandbox="b", snapshot="s", limits={"none": 1}).name, "invalid_argument")
+        frames.call("sandbox.snapshot", sandbox="a", snapshot="t")
+        equal(frames.refused("sandbox.snapshot", sandbox="a", snapshot="u").name, "queue_full", "they count as sandboxes")
+        equal(frames.refused("sandbox.create", sandbox="b", snapshot="s").name, "queue_full")
+        frames.call("snapshot.delete", snapshot="t")
+        equal([row["sandbox"] for row in frames.call("sandbox.list")["sandboxes"]], ["a"])
+        frames.call("sandbox.create", sandbox="b", snapshot="s")
+
+
+def test_a_killed_daemon_leaves_whole_ones():
+    """Killed at any moment of a series of snapshots and deletions: each that is listed begins a sandbox, and no other entry is left."""
+    with Daemon() as daemon:
+        with daemon.frames() as frames:
+            shell(frames, "a", "echo one > f; head -c 5M /dev/urandom > g")
+            digest = frames.call("sandbox.snapshot", sandbox="a", snapshot="first")["digest"]
+            for i in range(4):
+                frames.ask("sandbox.snapshot", sandbox="a", snapshot=f"s{i}")
+            wait_for(lambda: os.path.exists(folder(daemon, "s0")) or os.path.exists(folder(daemon, "s0.new")))
+        os.kill(daemon.engine_pid(), signal.SIGKILL)
+        daemon.process.kill()
+        daemon.process.wait()
+        os.makedirs(folder(daemon, "torn.new"), exist_ok=True)
+        with Daemon("--state-dir", os.path.join(daemon.directory, "state")) as later, later.frames() as frames:
+            found = listed(frames)
+            equal(sorted(os.listdir(folder(daemon))), sorted(found))
+            assert "first" in found
+            for name in found:
+                equal(frames.call("snapshot.get", snapshot=name)["snapshot"], name)
+                with open(folder(daemon, name, "files"), "rb") as file:
+                    equal("sha256-" + hashlib.sha256(file.read()).hexdigest(), frames.call("snapshot.get", snapshot=name)["digest"])
+            equal(frames.call("snapshot.get", snapshot="first")["digest"], digest)
+            frames.call("sandbox.create", sandbox="b", snapshot="first")
+            equal(shell(frames, "b", "cat f; stat -c %s g"), f"one\n{5 << 20}\n")
+
+
+def test_of_another_caller_there_is_none():
+    with Daemon(tcp=True) as daemon, daemon.frames() as frames, daemon.frames() as same, Http(daemon.connect_tcp(), daemon.token) as other:
+        shell(frames, "a", "true")
+        frames.call("sandbox.snapshot", sandbox="a", snapshot="s")
+        equal(listed(same), ["s"])
+        equal(other.get("/v1/snapshots"), (200, {"snapshots": []}))
+        equal([other.get("/v1/snapshots/s")[0], other.request("DELETE", "/v1/snapshots/s")[0], other.post("/v1/sandboxes", sandbox="b", snapshot="s")[0]], [404, 404, 404])
