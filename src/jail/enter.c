@@ -20,6 +20,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
@@ -48,9 +49,9 @@ static int enter_cgroups(const int *tasks_fds, size_t count, struct cloche_err *
         return 0;
 }
 
-static int set_host_name(struct cloche_err *e)
+static int set_host_name(const struct jail_plan *plan, struct cloche_err *e)
 {
-        int r = sethostname(JAIL_HOST_NAME, sizeof(JAIL_HOST_NAME) - 1);
+        int r = sethostname(plan->host_name, strlen(plan->host_name));
 
         /* In its own namespace only a call filter can refuse this. sethostname(2) is the first of
          * our calls that the filters of containers refuse. */
@@ -274,7 +275,7 @@ static int enter(const struct jail_plan *plan, int go_fd, int *error_fd, struct 
         if (r == 0 && !plan->nested) /* a nested box finds it up */
                 r = net_loopback_up(e);
         if (r == 0)
-                r = set_host_name(e);
+                r = set_host_name(plan, e);
         if (r == 0)
                 r = enter_root(plan, *error_fd, e);
         return r < 0 ? r : close_door(plan, error_fd, e);
@@ -287,7 +288,7 @@ static int enter_shared(const struct jail_plan *plan, int go_fd, int *error_fd, 
         if (r == 0)
                 r = become_user(plan, e);
         if (r == 0)
-                r = root_share(e);
+                r = root_share(plan, e);
         return r < 0 ? r : close_door(plan, error_fd, e);
 }
 

@@ -86,6 +86,8 @@ static struct jail_plan plan_of(const struct keeper_state *keeper, const struct 
                 .lease_fd = -EBADF,
                 .sudo_fd = spec->has_root ? keeper->sudo_fd : -EBADF,
                 .image_fd = -EBADF,
+                .host_name = row->host_name[0] ? row->host_name : JAIL_HOST_NAME,
+                .boot_id = row->boot_id,
                 .core_scheduling = keeper->guards[CLOCHE_GUARD_CORE_SCHEDULING].state == CLOCHE_GUARD_ENFORCED,
                 .is_sharing = spec->shared_with != KEEPER_NO_BOX,
                 .own_groups = keeper->is_root,
@@ -661,6 +663,17 @@ static int check(struct keeper_state *keeper, const struct keeper_box_spec *spec
         return r < 0 ? r : box_shared_check(keeper, spec, e);
 }
 
+/* A box that shares with a sandbox shows the sandbox's, and a fork with files of its own that of its original. */
+static void identify(const struct keeper_state *keeper, const struct keeper_box_spec *spec, struct box *row)
+{
+        const struct box *other = spec->shared_with != KEEPER_NO_BOX ? &keeper->boxes[spec->shared_with]
+                                  : spec->parent != KEEPER_NO_BOX    ? &keeper->boxes[spec->parent]
+                                                                     : NULL;
+
+        strcpy(row->host_name, other ? other->host_name : spec->host_name);
+        strcpy(row->boot_id, other ? other->boot_id : spec->boot_id);
+}
+
 static struct box new_row(const struct keeper_state *keeper, const struct keeper_box_spec *spec, uint32_t box)
 {
         const struct box *parent = spec->parent == KEEPER_NO_BOX ? NULL : &keeper->boxes[spec->parent],
@@ -758,6 +771,7 @@ int box_make(struct keeper_state *keeper, const struct keeper_box_spec *spec, ui
         }
         m->p.box = box;
         keeper->boxes[box] = new_row(keeper, spec, box);
+        identify(keeper, spec, &keeper->boxes[box]);
         keeper->boxes[box].tree_fd = TAKE_FD(tree_fd);
         box_set_state(keeper, &keeper->boxes[box], BOX_STARTING);
         r = spec->has_root ? ids_lease(&keeper->boxes[box].ids, e) : 0;

@@ -37,6 +37,8 @@ struct box {
         struct ids_lease ids; /* of one with a root of its own; without: fd is -EBADF */
         uint32_t shared_with; /* the sandbox's box whose control groups this one uses, or KEEPER_NO_BOX; with a parent
                                  also its user and files */
+        char host_name[KEEPER_HOST_NAME_SIZE],
+                boot_id[KEEPER_BOOT_ID_SIZE]; /* "": none; a sharing box has the sandbox's */
         int has_lost_sandbox; /* the sandbox was dropped; this box is dead too, and keeps its number until its own drop
                                */
         uint64_t leaves_since_ns;

@@ -250,6 +250,30 @@ static int check_user(const struct keeper_box_spec *spec, struct cloche_err *e)
         return 0;
 }
 
+/* It becomes a line of files in the box. */
+static int check_word(const char *word, size_t size, const char *name, struct cloche_err *e)
+{
+        size_t length = strnlen(word, size);
+
+        return length < size &&
+                               strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") == length
+                       ? 0
+                       : err_set(e, CLOCHE_E_PROTOCOL, "%s of a box has other characters than letters, digits and '-'",
+                                 name);
+}
+
+static int check_identity(const struct keeper_box_spec *spec, struct cloche_err *e)
+{
+        int r = check_word(spec->host_name, sizeof(spec->host_name), "host_name", e);
+
+        if (r == 0)
+                r = check_word(spec->boot_id, sizeof(spec->boot_id), "boot_id", e);
+        if (r == 0 && !spec->is_sandbox && (spec->host_name[0] || spec->boot_id[0]))
+                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                            "only the box of a sandbox has a name and a boot id of its own");
+        return r;
+}
+
 static int check_spec(const struct keeper_box_spec *spec, struct cloche_err *e)
 {
         int r;
@@ -278,6 +302,8 @@ static int check_spec(const struct keeper_box_spec *spec, struct cloche_err *e)
                 r = check_sharing(spec, e);
         if (r == 0)
                 r = check_user(spec, e);
+        if (r == 0)
+                r = check_identity(spec, e);
         if (r == 0)
                 r = check_mounts(spec, e);
         return r < 0 ? r : check_limits(&spec->limits, e);

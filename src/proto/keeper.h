@@ -39,7 +39,9 @@
  * size: sockets hold a few hundred of these, and a few dozen full-size ones. */
 #define KEEPER_REQUEST_HEAD offsetof(struct keeper_request, spec)
 #define KEEPER_ANSWER_HEAD offsetof(struct keeper_answer, guards)
-#define KEEPER_FORK_FDS 5 /* for KEEPER_BOX_FORK: 0, 1, 2, the channel, and for a template its fork socket */
+#define KEEPER_HOST_NAME_SIZE 64
+#define KEEPER_BOOT_ID_SIZE 37 /* as of the kernel, with its 0 */
+#define KEEPER_FORK_FDS 5      /* for KEEPER_BOX_FORK: 0, 1, 2, the channel, and for a template its fork socket */
 
 enum keeper_op {
 #define KEEPER_REQUEST(symbol, handler, when, doc) KEEPER_##symbol,
@@ -75,10 +77,12 @@ struct keeper_box_spec {
         char mounts[KEEPER_MOUNTS_MAX][KEEPER_TARGET_MAX]; /* mount points in the box; each that is no volume is to be
                                                               served by a KEEPER_SERVE */
         char volumes[KEEPER_MOUNTS_MAX][KEEPER_VOLUME_ID_SIZE]; /* of the mounts that are volumes */
-        char image[KEEPER_PATH_MAX];       /* the keeper's image, "": the host's /usr; or a name in its directory of
-                                              trees (keeper_is_tree); with a parent: "" */
-        char runtime_dir[KEEPER_PATH_MAX]; /* in the keeper's directory of runtimes; its plain files are copied to
-                                              /run/cloche in the box; "": none, or the parent's */
+        char image[KEEPER_PATH_MAX];           /* the keeper's image, "": the host's /usr; or a name in its directory of
+                                                  trees (keeper_is_tree); with a parent: "" */
+        char host_name[KEEPER_HOST_NAME_SIZE]; /* of a sandbox's box; "": the usual one. Boxes that share have it too */
+        char boot_id[KEEPER_BOOT_ID_SIZE];     /* likewise, in place of the kernel's; "": none is shown */
+        char runtime_dir[KEEPER_PATH_MAX];     /* in the keeper's directory of runtimes; its plain files are copied to
+                                                  /run/cloche in the box; "": none, or the parent's */
 };
 
 /* One of our programs that works on a directory of the host, without privilege, as its owner. If a

@@ -125,8 +125,8 @@ print([(look(path), write(path)) for path in ('/app', '/srv', '/data', '/mnt')],
                     # A pipe is not saved, and a directory that was moved stays away.
                     expected = ("[('files', 'OSError'), ('NotADirectoryError', 'NotADirectoryError'), "
                                 + "('FileNotFoundError', 'FileNotFoundError'), " + ("('NotADirectoryError', 'NotADirectoryError')" if turn == 0 else "('FileNotFoundError', 'FileNotFoundError')")
-                                + "] OSError OSError written written cloche\n\n")
-                    assert printed == expected, printed
+                                + "] OSError OSError written written cloche-")
+                    assert printed.startswith(expected), printed
                     name = "alone" + str(turn)
                     assert http.post(BASE + "/api/session/create", NEW, id=name, isolation=True)[0] == 200
                     assert http.post(BASE + "/api/execute", NEW, command="readlink /app /home; ls /gone /var/log/data", sessionId=name)[1]["exitCode"] == 0

@@ -179,7 +179,7 @@ def test_a_full_disk():
                 assert error.name == "resource" and "No space left" in error.message, error.message
             equal((names(frames), frames.call("snapshot.list")), ({"a": "running"}, {"snapshots": []}))
             disk.free()
-            equal(len(forked(frames.call("sandbox.fork", sandbox="a", count=3))), 3)  # the twin: they share what it needs once
+            equal(len(forked(frames.call("sandbox.fork", sandbox="a", count=3))), 3)  # the twin: they share one archive
 
 
 def test_they_outlive_a_killed_daemon():
@@ -207,3 +207,33 @@ def test_without_a_state_directory():
             equal(frames.call("context.run", sandbox=name, context="c", code="print(x)")["stdout"], "1\n")
         error = frames.refused("sandbox.snapshot", sandbox="a")
         assert error.name == "invalid_state" and "--state-dir" in error.message, error.message
+
+
+LOOK = "import socket; name = socket.gethostname(); print(open('/proc/sys/kernel/random/boot_id').read().strip(), name, open('/etc/hostname').read().strip(), socket.gethostbyname(name))"
+
+
+def test_host_name_and_boot_id():
+    """A sandbox has its own, in all its boxes; the boot id is another at each start and in each fork."""
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        of_host = file.read().strip()
+    with Daemon() as daemon, daemon.frames() as frames:
+        def seen(name):
+            """In its shell, an isolated session and a context."""
+            frames.call("session.create", sandbox=name, session="apart", isolation=True)
+            if "c" not in [row["context"] for row in frames.call("context.list", sandbox=name)["contexts"]]:
+                frames.call("context.create", sandbox=name, language="python", context="c", forkable=True)
+            said = [frames.call("exec", sandbox=name, session=session, command=f'python3 -c "{LOOK}"')["stdout"].split() for session in ("default", "apart")]
+            said.append(frames.call("context.run", sandbox=name, context="c", code=LOOK)["stdout"].split())
+            about = frames.call("sandbox.get", sandbox=name)
+            equal(said, [[about["bootId"], about["hostName"], about["hostName"], "127.0.0.1"]] * 3)
+            return about["bootId"], about["hostName"]
+
+        boot, host = seen("a")
+        equal(frames.call("exec", sandbox="a", command="(echo x > /proc/sys/kernel/random/boot_id) 2>/dev/null || rm -f /run/.self/boot_id 2>/dev/null || echo closed")["stdout"], "closed\n")
+        fork, = forked(frames.call("sandbox.fork", sandbox="a"))
+        boot_of_fork, host_of_fork = seen(fork)
+        frames.call("sandbox.stop", sandbox="a")
+        assert "bootId" not in frames.call("sandbox.get", sandbox="a")
+        later, host_later = seen("a")
+        equal(host_later, host)
+        assert len({boot, boot_of_fork, later, of_host}) == 4 and host != host_of_fork, (boot, boot_of_fork, later, of_host, host, host_of_fork)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Snapshots: what they keep, what begins with them, and that a killed daemon leaves whole ones or none."""
+"""Snapshots: their contents, sandboxes that begin with them, and that a killed daemon leaves whole ones or none."""
 import hashlib
 import os
 import signal

@@ -12,7 +12,7 @@ ENDINGS = {"ok", "cancelled", "not_found", "context_ended", "invalid_state", "in
 # attack(agent, fd, go) runs in the agent's place when it is to be frozen and forked; go() is the agent's own action.
 TAKE = r"""
 import json, os, signal, struct, sys, time
-if os.uname().nodename != "cloche" or os.getuid() != 1000:
+if not os.uname().nodename.startswith("cloche") or os.getuid() != 1000:
     raise SystemExit("an attack that is not in a box would be one on the host")
 def frame(message):
     text = message if isinstance(message, bytes) else json.dumps({"jsonrpc": "2.0", **message}).encode()

@@ -9,7 +9,7 @@ from hostile_sandboxes import wait_for
 TIMEOUT = 120
 PRELUDE = r"""
 import json, os, stat, struct, threading, time
-if os.uname().nodename != "cloche" or os.getuid() != 1000:
+if not os.uname().nodename.startswith("cloche") or os.getuid() != 1000:
     raise SystemExit("an attack that is not in a box would be one on the host")
 def sockets():
     return [fd for fd in range(3, 1100) if is_socket(fd)]

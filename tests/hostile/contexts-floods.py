@@ -8,7 +8,7 @@ TIMEOUT = 180
 ROOM = 48 << 20  # in the daemon's memory, beside the content of a response
 PRELUDE = r"""
 import json, os, stat, struct, time
-if os.uname().nodename != "cloche" or os.getuid() != 1000:
+if not os.uname().nodename.startswith("cloche") or os.getuid() != 1000:
     raise SystemExit("an attack that is not in a box would be one on the host")
 def is_socket(fd):
     try:
@@ -203,7 +203,7 @@ def bombs_of_processes(n):
     before = host.now()
     for bomb in BOMBS:
         n.create()
-        number = n.begin("import os, time\nif os.uname().nodename != 'cloche': raise SystemExit\n" + bomb, timeoutMs=400)
+        number = n.begin("import os, time\nif not os.uname().nodename.startswith('cloche'): raise SystemExit\n" + bomb, timeoutMs=400)
         for _ in range(3):
             assert n.frames.call("context.run", sandbox=other, code="6 * 7")["status"] == "ok", "another sandbox has its own"
             assert n.shell("echo $((6 * 7))") == "42\n"

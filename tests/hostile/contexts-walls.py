@@ -7,7 +7,7 @@ from hostile_sandboxes import Host, wait_for
 TIMEOUT = 120
 PRELUDE = r"""
 import ctypes, errno, os, signal, socket, stat, subprocess, sys, threading, time
-if os.uname().nodename != "cloche" or os.getuid() != 1000:
+if not os.uname().nodename.startswith("cloche") or os.getuid() != 1000:
     raise SystemExit("an attack that is not in a box would be one on the host")
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long

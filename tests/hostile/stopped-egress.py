@@ -21,7 +21,7 @@ ASK = "curl -sS -m 30 --retry 20 --retry-all-errors http://allowed.test/"
 # A forkable context whose copies stop themselves before they answer.
 STOP_COPIES = r"""
 import os, signal, sys
-if os.uname().nodename != "cloche" or os.getuid() != 1000:
+if not os.uname().nodename.startswith("cloche") or os.getuid() != 1000:
     raise SystemExit("an attack that is not in a box would be one on the host")
 pid = os.getpid()
 below = sys._getframe()

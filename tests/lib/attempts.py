@@ -27,7 +27,7 @@ REFUSED_CALLS = {
 
 PRELUDE = r'''
 import ctypes, errno, fcntl, mmap, os, resource, signal, socket, stat, struct, sys, time
-if os.uname().nodename != "cloche":
+if not os.uname().nodename.startswith("cloche"):
     raise SystemExit("an attack that is not in a box would be one on the host")
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long

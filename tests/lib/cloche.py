@@ -158,7 +158,7 @@ def run(language, code, *arguments, stdin=b"", bound=HANG, env=None, **options):
 
 GUEST_PRELUDE = '''
 import ctypes, errno, mmap, os, resource, signal, stat, struct, subprocess, sys, threading, time
-if os.uname().nodename != "cloche" or os.getuid() != 1000:
+if not os.uname().nodename.startswith("cloche") or os.getuid() != 1000:
     raise SystemExit("an attack that is not in a box would be one on the host")
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long

@@ -372,6 +372,26 @@ static void test_volumes(void)
         CHECK(keeper_request_check(&request, size, &e) == -CLOCHE_E_PROTOCOL, "an unknown action: %s", e.msg);
 }
 
+/* They become lines of files in the box. */
+static void test_names_of_a_box(void)
+{
+        struct keeper_request request = make_request();
+        struct cloche_err e = {0};
+
+        strcpy(request.spec.host_name, "cloche-0a");
+        strcpy(request.spec.boot_id, "0a1b2c3d-0000-4000-8000-000000000000");
+        CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT, "only a sandbox has a name: %s", e.msg);
+        request.spec.is_sandbox = 1;
+        CHECK(check(&request, &e) == 0, "a sandbox has a name: %s", e.msg);
+        request.spec.host_name[6] = '\n';
+        CHECK(check(&request, &e) == -CLOCHE_E_PROTOCOL, "a name is one line: %s", e.msg);
+        memset(request.spec.host_name, 'a', sizeof(request.spec.host_name));
+        CHECK(check(&request, &e) == -CLOCHE_E_PROTOCOL, "a name is terminated: %s", e.msg);
+        request.spec.host_name[0] = '\0';
+        request.spec.boot_id[8] = ' ';
+        CHECK(check(&request, &e) == -CLOCHE_E_PROTOCOL, "a boot id is one word: %s", e.msg);
+}
+
 static void test_volumes_of_a_box(void)
 {
         struct keeper_request request = make_request();
@@ -416,6 +436,7 @@ int main(void)
         test_trees();
         test_mounts();
         test_volumes();
+        test_names_of_a_box();
         test_volumes_of_a_box();
         test_services();
         test_limits();

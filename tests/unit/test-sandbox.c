@@ -58,8 +58,9 @@ static struct reply *queue_reply(keeper_done done, void *data)
 }
 
 static int make(const struct sandboxes *of, const struct image *image, const struct cloche_limits *limits,
-                uint32_t beside, int has_writable_root, int has_root, const struct mounts *mounts,
-                const struct volume_uses *volumes, keeper_done done, void *data, struct cloche_err *error)
+                uint32_t beside, int has_writable_root, int has_root, const struct sandbox_identity *identity,
+                const struct mounts *mounts, const struct volume_uses *volumes, keeper_done done, void *data,
+                struct cloche_err *error)
 {
         struct fake_box *b = &boxes[box_count];
         struct reply *reply = queue_reply(done, data);
@@ -71,6 +72,7 @@ static int make(const struct sandboxes *of, const struct image *image, const str
         (void)beside;
         (void)has_writable_root;
         (void)has_root;
+        (void)identity;
         (void)mounts;
         (void)volumes;
         (void)error;

@@ -212,6 +212,10 @@ class SandboxInfo:
     """The kind of a pause: "memory" (its processes go on) or "files" (it has its saved files, and no processes). None: it is not paused."""
     paused_at: str | None = None
     """Since when it is paused. None: it is not."""
+    host_name: str = ""
+    """No other has it."""
+    boot_id: str | None = None
+    """Another at each start. None: it is stopped."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -224,7 +228,8 @@ class SandboxInfo:
                    _get(raw, "image", str, None), tuple(SandboxMount.read(row) for row in _get(raw, "mounts", list, [])),
                    _get(raw, "imageName", str, None), _get(raw, "packages", dict, {}), _get(raw, "idleAction", str, "stop"),
                    raw.get("endsAt"), _get(raw, "endAction", str, "stop"), raw.get("resumed"),
-                   tuple(VolumeMount.read(row) for row in _get(raw, "volumes", list, [])), bool(raw.get("writableRoot")), bool(raw.get("root")),
+                   tuple(VolumeMount.read(row) for row in _get(raw, "volumes", list, [])), bool(raw.get("writableRoot")),
+                   _get(raw, "hostName", str, ""), raw.get("bootId"), bool(raw.get("root")),
                    raw.get("pauseKind"), raw.get("pausedAt"), raw)
 
 

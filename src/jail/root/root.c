@@ -67,6 +67,8 @@ static const char *const masked_sysctl[] = {"dev",
 #define PASSWD "passwd"
 #define GROUP "group"
 #define RESOLV_CONF "resolv.conf"
+#define HOSTS "hosts"
+#define HOST_NAME "hostname"
 
 #define OWN_ETC "run/.etc" /* the upper directory of the overlay on an image's /etc */
 
@@ -76,8 +78,8 @@ static const struct {
 } etc_files[] = {
         {PASSWD, ""},
         {GROUP, ""},
-        {"hosts", "127.0.0.1 localhost " JAIL_HOST_NAME "\n::1 localhost\n"},
-        {"hostname", JAIL_HOST_NAME "\n"},
+        {HOSTS, ""},
+        {HOST_NAME, ""},
         {"nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n"},
         {RESOLV_CONF, ""},
 };
@@ -158,8 +160,8 @@ static int attach_source(const struct root_source *source, struct cloche_err *e)
 
 static int make_places(struct cloche_err *e)
 {
-        static const char *const directories[] = {"etc", "dev",        "dev/mqueue", "proc",
-                                                  "run", "run/cloche", ROOT_SCRATCH};
+        static const char *const directories[] = {"etc", "dev",        "dev/mqueue",  "proc",
+                                                  "run", "run/cloche", ROOT_IDENTITY, ROOT_SCRATCH};
         int r = 0;
 
         for (size_t i = 0; r == 0 && i < COUNT(directories); i++)
@@ -300,22 +302,26 @@ static int copy_own(int from_fd, const char *path, mode_t mode, struct cloche_er
 #define NOBODY 65534
 #define ETC_TEXT_SIZE 256
 
-/* The text of one of etc_files. */
-static const char *etc_text(const struct jail_plan *plan, size_t file, char own[ETC_TEXT_SIZE])
+/* The text of one of etc_files. ret: room for one that is made. */
+static const char *etc_text(const struct jail_plan *plan, size_t file, char ret[ETC_TEXT_SIZE])
 {
         const struct jail_user *user = &plan->user;
         const char *name = etc_files[file].name;
 
-        if (strcmp(name, PASSWD) == 0)
-                snprintf(own, ETC_TEXT_SIZE, "%s:x:%u:%u:%s:%s:/bin/sh\n%s", user->name, user->uid, user->gid,
+        if (strcmp(name, HOSTS) == 0)
+                return root_hosts_text(plan, ret);
+        if (strcmp(name, HOST_NAME) == 0)
+                snprintf(ret, ETC_TEXT_SIZE, "%s\n", plan->host_name);
+        else if (strcmp(name, PASSWD) == 0)
+                snprintf(ret, ETC_TEXT_SIZE, "%s:x:%u:%u:%s:%s:/bin/sh\n%s", user->name, user->uid, user->gid,
                          user->name, user->home,
                          user->uid == NOBODY ? "" : "nobody:x:65534:65534:nobody:/:/bin/false\n");
         else if (strcmp(name, GROUP) == 0)
-                snprintf(own, ETC_TEXT_SIZE, "%s:x:%u:\n%s", user->gid == 0 ? "root" : user->name, user->gid,
+                snprintf(ret, ETC_TEXT_SIZE, "%s:x:%u:\n%s", user->gid == 0 ? "root" : user->name, user->gid,
                          user->gid == NOBODY ? "" : "nogroup:x:65534:\n");
         else
                 return plan->is_sandbox && strcmp(name, RESOLV_CONF) == 0 ? sandbox_resolver : etc_files[file].text;
-        return own;
+        return ret;
 }
 
 /* root_furnish mounts here; the root is read-only by then. */
@@ -381,13 +387,13 @@ static int write_accounts(size_t file, int has_image_etc, const char *path, stru
 static int write_etc_file(const struct jail_plan *plan, size_t file, int has_image_etc, const char *path,
                           struct cloche_err *e)
 {
-        char own[ETC_TEXT_SIZE];
+        char room[ETC_TEXT_SIZE];
         const char *text;
 
         for (size_t i = 0; plan->has_root && i < COUNT(accounts); i++)
                 if (strcmp(accounts[i].name, etc_files[file].name) == 0)
                         return write_accounts(i, has_image_etc, path, e);
-        text = etc_text(plan, file, own);
+        text = etc_text(plan, file, room);
         return write_file(path, text, strlen(text), 0644, e);
 }
 
@@ -568,10 +574,12 @@ int root_furnish(const struct jail_plan *plan, struct cloche_err *e)
                 r = bound_shared(e);
         if (r == 0)
                 r = mask_proc(e);
+        if (r == 0)
+                r = root_identify(plan, e);
         return r < 0 || root_fd < 0 ? r : root_turn(root_fd, e);
 }
 
-int root_share(struct cloche_err *e)
+int root_share(const struct jail_plan *plan, struct cloche_err *e)
 {
         int r;
 
@@ -581,7 +589,9 @@ int root_share(struct cloche_err *e)
         /* Mounted over the sandbox's: the kernel permits a new /proc only where another is visible
          * (user_namespaces(7)). */
         r = mount_proc(e);
-        return r < 0 ? r : mask_proc(e);
+        if (r == 0)
+                r = mask_proc(e);
+        return r < 0 ? r : root_show_boot_id(plan, e);
 }
 
 /* -- mounts of the engine ------------------------------------------------------------------------------------- */

@@ -50,7 +50,14 @@ int root_furnish(const struct jail_plan *plan, struct cloche_err *e);
 int root_take_writable(int ret_fds[JAIL_SHARED_PLACES], struct cloche_err *e);
 /* Prepare the root of a box that shares with a sandbox: in a copy of its mounts, replace /proc by
  * one of its own pid namespace, and mask it. */
-int root_share(struct cloche_err *e);
+int root_share(const struct jail_plan *plan, struct cloche_err *e);
+/* identity.c: show the host name and the boot id of the plan, if it has one. */
+#define ROOT_IDENTITY "run/.self"
+int root_identify(const struct jail_plan *plan, struct cloche_err *e);
+/* The same of the boot id alone, in a copy of a sandbox's root. */
+int root_show_boot_id(const struct jail_plan *plan, struct cloche_err *e);
+/* /etc/hosts */
+const char *root_hosts_text(const struct jail_plan *plan, char ret[JAIL_HOSTS_SIZE]);
 /* Mount the plan's file system of this number, a FUSE file system without a server yet.
  * *ret_fuse_fd is its connection, owned by the caller; closing the last copy ends the file system.
  * /dev/fuse must be opened in the user namespace of the mounter (fs/fuse/inode.c, fuse_fill_super),

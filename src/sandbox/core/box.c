@@ -8,10 +8,12 @@
 #include "sandbox/environment/volumes.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static int make(const struct sandboxes *all, const struct image *image, const struct cloche_limits *limits,
-                uint32_t beside, int has_writable_root, int has_root, const struct mounts *mounts,
-                const struct volume_uses *volumes, keeper_done done, void *data, struct cloche_err *e)
+                uint32_t beside, int has_writable_root, int has_root, const struct sandbox_identity *identity,
+                const struct mounts *mounts, const struct volume_uses *volumes, keeper_done done, void *data,
+                struct cloche_err *e)
 {
         struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
         int is_own = beside == KEEPER_NO_BOX, r;
@@ -22,6 +24,10 @@ static int make(const struct sandboxes *all, const struct image *image, const st
         spec->is_sandbox = (uint32_t)is_own;
         spec->has_writable_root = (uint32_t)has_writable_root;
         spec->has_root = (uint32_t)has_root;
+        if (identity) {
+                strcpy(spec->host_name, identity->host_name);
+                strcpy(spec->boot_id, identity->boot_id);
+        }
         if (mounts)
                 mounts_describe(mounts, spec);
         if (volumes)

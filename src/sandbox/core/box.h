@@ -12,12 +12,19 @@ struct sandboxes;
 struct mounts;
 struct volume_uses;
 
+/* By which programs in a sandbox tell it from others. */
+struct sandbox_identity {
+        char host_name[KEEPER_HOST_NAME_SIZE]; /* as long as it exists */
+        char boot_id[KEEPER_BOOT_ID_SIZE];     /* another at each start */
+};
+
 struct sandbox_boxes {
-        /* Make a box of this image. beside: the box whose files it shares, or KEEPER_NO_BOX. mounts, volumes: of the
-         * box, or NULL. done is called later: take the box of the reply with keeper_box_take. */
+        /* Make a box of this image. beside: the box whose files it shares, or KEEPER_NO_BOX. identity, mounts, volumes:
+         * of the box, or NULL. done is called later: take the box of the reply with keeper_box_take. */
         int (*make)(const struct sandboxes *all, const struct image *image, const struct cloche_limits *limits,
-                    uint32_t beside, int has_writable_root, int has_root, const struct mounts *mounts,
-                    const struct volume_uses *volumes, keeper_done done, void *data, struct cloche_err *e);
+                    uint32_t beside, int has_writable_root, int has_root, const struct sandbox_identity *identity,
+                    const struct mounts *mounts, const struct volume_uses *volumes, keeper_done done, void *data,
+                    struct cloche_err *e);
         /* Negative: the box has ended already. done may be NULL. */
         int (*drop)(const struct sandboxes *all, uint32_t box, keeper_done done, void *data);
         int (*limit)(const struct sandboxes *all, uint32_t box, const struct keeper_box_limits *limits,

@@ -27,11 +27,13 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/hex.h"
 #include "engine/loop/handle.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #define SANDBOXES_MAX 1000
 #define SAVED_MAX 10000
@@ -128,6 +130,7 @@ struct sandbox *sandbox_alloc(struct sandboxes *all, struct cloche_err *e)
         s->created_ms = s->used_ms = clock_real_ms();
         s->used_ns = clock_now_ns();
         s->idle_ms = IDLE_MS;
+        sandbox_make_up_name("cloche", s->identity.host_name);
         control_init(&s->control, &control_of_sandbox);
         s->pidfd = s->given_fd = -EBADF;
         (void)sandbox_set_limits(s, &none, NULL);
@@ -691,8 +694,8 @@ static void on_made(void *data, struct keeper_reply *reply)
 static int make_box(struct sandbox *s, struct cloche_err *e)
 {
         s->waits_for_volumes = 0;
-        return s->all->boxes->make(s->all, &s->image, &s->limits, KEEPER_NO_BOX, s->has_writable_root, s->has_root,
-                                   s->mounts, s->volume_uses, on_made, s, e);
+        return s->all->boxes->make(s->all, &s->image, &s->limits, KEEPER_NO_BOX, s->has_writable_root, &s->identity,
+                                   s->has_root, s->mounts, s->volume_uses, on_made, s, e);
 }
 
 void sandbox_on_volumes(struct sandbox *s, const struct cloche_err *e)
@@ -705,6 +708,23 @@ void sandbox_on_volumes(struct sandbox *s, const struct cloche_err *e)
                 return;
         s->start_error = e ? *e : own;
         sandbox_schedule_turn(s);
+}
+
+/* A random UUID, which is the kernel's form. */
+static void make_up_boot_id(char ret[KEEPER_BOOT_ID_SIZE])
+{
+        static const unsigned char parts[] = {4, 2, 2, 2, 6};
+        unsigned char chance[16], *at = chance;
+
+        if (getrandom(chance, sizeof(chance), 0) != sizeof(chance))
+                memset(chance, 0, sizeof(chance));
+        chance[6] = (unsigned char)((chance[6] & 0x0f) | 0x40);
+        chance[8] = (unsigned char)((chance[8] & 0x3f) | 0x80);
+        for (size_t i = 0; i < sizeof(parts); at += parts[i++]) {
+                hex_write(ret, at, parts[i]);
+                ret += 2 * parts[i];
+                *ret++ = i + 1 < sizeof(parts) ? '-' : '\0';
+        }
 }
 
 void sandbox_start(struct sandbox *s)
@@ -720,6 +740,7 @@ void sandbox_start(struct sandbox *s)
         sandbox_set_state(s, SANDBOX_STARTING);
         s->all->running++;
         s->life = ++s->all->next_life;
+        make_up_boot_id(s->identity.boot_id);
         r = s->all->running - sandbox_pool_running(s->all) > most
                     ? err_set(&e, CLOCHE_E_QUEUE_FULL, "%u sandboxes run already: stop one (sandbox.stop)", most)
                     : sandbox_mounts_prepare(s, &e);
@@ -867,6 +888,10 @@ json_t *sandbox_json(struct sandbox *s)
                 json_object_set_new(object, "lost",
                                     json_pack("{s:o, s:o}", "from", sandbox_time_json(s->lost_from_ms), "to",
                                               sandbox_time_json(s->lost_to_ms)));
+        if (object)
+                json_object_set_new(object, "hostName", json_string(s->identity.host_name));
+        if (object && sandbox_is_live(s))
+                json_object_set_new(object, "bootId", json_string(s->identity.boot_id));
         if (object && sandbox_is_live(s))
                 add_usage(s, object);
         return object;

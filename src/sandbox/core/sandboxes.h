@@ -109,6 +109,7 @@ struct sandbox {
         int has_caller;     /* each start needs the socket of the user who made it, whose rights its mounts have */
         json_t *volumes;    /* as they were given; NULL: none */
         int has_writable_root, has_root; /* the second only with the first */
+        struct sandbox_identity identity;
         uint64_t idle_ms;
         struct deadline deadline;
         /* While it runs. */

@@ -204,6 +204,8 @@ json_t *sandbox_store_definition(struct sandbox *s)
                           s->image_name, "packages", s->packages, "mount", s->mount, "hasCaller", s->has_caller,
                           "hasWritableRoot", s->has_writable_root, "hasRoot", s->has_root, "volumes", s->volumes);
         if (object)
+                json_object_set_new(object, "hostName", json_string(s->identity.host_name));
+        if (object)
                 sandbox_deadline_write(s, object);
         return object;
 }
@@ -308,6 +310,7 @@ static void replace(json_t **member, json_t *value)
 
 int sandbox_store_take(struct sandbox *s, const json_t *object, struct cloche_err *e)
 {
+        const char *host_name = json_string_value(json_object_get(object, "hostName"));
         json_t *row;
         size_t i;
 
@@ -318,6 +321,8 @@ int sandbox_store_take(struct sandbox *s, const json_t *object, struct cloche_er
         s->lost_from_ms = (uint64_t)json_integer_value(json_object_get(object, "lostFromMs"));
         s->lost_to_ms = (uint64_t)json_integer_value(json_object_get(object, "lostToMs"));
         s->idle_ms = (uint64_t)json_integer_value(json_object_get(object, "idleMs"));
+        if (host_name && strlen(host_name) < sizeof(s->identity.host_name))
+                strcpy(s->identity.host_name, host_name);
         sandbox_deadline_read(s, object);
         load_image(s, json_string_value(json_object_get(object, "image")), json_object_get(object, "imageSettings"));
         if (json_is_string(json_object_get(object, "imageName")))

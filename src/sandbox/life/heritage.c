@@ -15,7 +15,7 @@
  * other. The token of a port is a secret that leads to one sandbox. */
 static const char *const own_members[] = {"sandbox",    "runs",     "createdMs", "usedMs", "savedMs",
                                           "lostFromMs", "lostToMs", "ports",     "mount",  "volumes",
-                                          "hasCaller",  "endsMs",   NULL};
+                                          "hasCaller",  "endsMs",   "hostName",  NULL};
 
 json_t *sandbox_heritage_of(struct sandbox *s)
 {

@@ -31,7 +31,7 @@ struct snapshot_keeping {
         struct snapshot *snapshot; /* NULL: it was freed */
         void (*done)(struct snapshot *snapshot, const struct cloche_err *e);
         struct aside *aside;
-        /* Of the thread alone, until it has ended. */
+        /* These are the thread's alone, until it has ended. */
         char name[SANDBOX_NAME_MAX], digest[SNAPSHOT_DIGEST_SIZE];
         json_t *object;
         int dir_fd, list_fd, principal_fd;

@@ -389,7 +389,7 @@ static void on_box(void *data, struct keeper_reply *reply)
 static int make_box(struct session *session, struct cloche_err *e)
 {
         struct sandbox *s = session->sandbox;
-        int r = s->all->boxes->make(s->all, &s->image, &s->limits, s->box, 0, 0, NULL, NULL, on_box, session, e);
+        int r = s->all->boxes->make(s->all, &s->image, &s->limits, s->box, 0, 0, NULL, NULL, NULL, on_box, session, e);
 
         if (r == 0) {
                 shell_set_state(session, SHELL_STARTING);

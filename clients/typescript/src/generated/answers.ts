@@ -625,6 +625,10 @@ export interface Sandbox {
   processes: number
   /** Number of contexts. */
   contexts: number
+  /** Its host name, which no other has. */
+  hostName: string
+  /** Another at each start, and of each fork; its programs find it in /proc/sys/kernel/random/boot_id. Absent: it is stopped. */
+  bootId?: string
   /** The resources a running one uses. */
   usage?: SandboxUsage
   /** The reason why the last save failed. */
@@ -685,6 +689,10 @@ export interface SandboxStopped {
   processes: number
   /** Number of contexts. */
   contexts: number
+  /** Its host name, which no other has. */
+  hostName: string
+  /** Another at each start, and of each fork; its programs find it in /proc/sys/kernel/random/boot_id. Absent: it is stopped. */
+  bootId?: string
   /** The resources a running one uses. */
   usage?: SandboxUsage
   /** The reason why the last save failed. */
@@ -747,6 +755,10 @@ export interface SandboxResumed {
   processes: number
   /** Number of contexts. */
   contexts: number
+  /** Its host name, which no other has. */
+  hostName: string
+  /** Another at each start, and of each fork; its programs find it in /proc/sys/kernel/random/boot_id. Absent: it is stopped. */
+  bootId?: string
   /** The resources a running one uses. */
   usage?: SandboxUsage
   /** The reason why the last save failed. */
@@ -809,6 +821,10 @@ export interface SandboxCreated {
   processes: number
   /** Number of contexts. */
   contexts: number
+  /** Its host name, which no other has. */
+  hostName: string
+  /** Another at each start, and of each fork; its programs find it in /proc/sys/kernel/random/boot_id. Absent: it is stopped. */
+  bootId?: string
   /** The resources a running one uses. */
   usage?: SandboxUsage
   /** The reason why the last save failed. */
