@@ -130,9 +130,11 @@ static int has_branches(const struct sandbox_fork *fork)
         return 0;
 }
 
-/* A client may delete one of the forks at any time. */
+/* A client may delete the original or one of the forks at any time. */
 static int check_children(const struct sandbox_fork *fork, struct cloche_err *e)
 {
+        if (fork->from->is_deleted)
+                return err_set(e, CLOCHE_E_SANDBOX_ENDED, "the sandbox was deleted");
         for (unsigned i = 0; i < fork->count; i++)
                 if (!fork->children[i].sandbox || fork->children[i].sandbox->is_deleted)
                         return err_set(e, CLOCHE_E_SANDBOX_ENDED, "the fork \"%s\" was deleted while it was made",
