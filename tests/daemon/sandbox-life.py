@@ -353,6 +353,18 @@ def test_saved_now_and_then_and_what_a_crash_leaves():
             assert frames.refused("process.get", sandbox="a", process="p").name == "not_found"
 
 
+def test_a_stop_that_comes_while_it_starts_loses_nothing():
+    """Requests that wait for the start have changed nothing yet."""
+    with Daemon() as daemon, daemon.frames() as frames:
+        frames.call("exec", sandbox="a", command="echo 1 > f")
+        frames.call("sandbox.stop", sandbox="a")
+        number = frames.ask("exec", sandbox="a", command="cat f")
+        stopped = frames.call("sandbox.stop", sandbox="a")
+        assert "lost" not in stopped, stopped
+        assert frames.wait(number)["stdout"] == "1\n", "it starts again for them"
+        assert "sandbox-changes-lost" not in daemon.log_text(), daemon.log_text()
+
+
 def test_a_change_that_cannot_be_written_changes_nothing():
     with Daemon() as daemon, daemon.frames() as frames:
         for command in ("true", None):  # of one that runs, and of one that stands still

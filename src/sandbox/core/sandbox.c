@@ -602,7 +602,7 @@ static void on_restored(void *data, const struct cloche_err *e)
                 fail_start(s, e ? e : &lost);
                 return;
         }
-        s->is_dirty = !TAILQ_EMPTY(&s->waiting); /* the requests in waiting will use it */
+        s->is_dirty = s->plan == SANDBOX_STAYS && !TAILQ_EMPTY(&s->waiting); /* they will use it */
         s->kept_ns = clock_now_ns();
         s->is_untried = 0;
         sandbox_set_state(s, SANDBOX_RUNNING);
