@@ -353,7 +353,7 @@ def test_saved_now_and_then_and_what_a_crash_leaves():
             assert frames.refused("process.get", sandbox="a", process="p").name == "not_found"
 
 
-def test_a_stop_that_comes_while_it_starts_loses_nothing():
+def test_stops_and_starts_that_meet_lose_nothing():
     """Requests that wait for the start have changed nothing yet."""
     with Daemon() as daemon, daemon.frames() as frames:
         frames.call("exec", sandbox="a", command="echo 1 > f")
@@ -362,6 +362,12 @@ def test_a_stop_that_comes_while_it_starts_loses_nothing():
         stopped = frames.call("sandbox.stop", sandbox="a")
         assert "lost" not in stopped, stopped
         assert frames.wait(number)["stdout"] == "1\n", "it starts again for them"
+        # So it is with those that come while it is saved to be stopped, which takes a while.
+        frames.call("exec", sandbox="a", command="head -c 20M /dev/urandom > g")
+        number = frames.ask("sandbox.stop", sandbox="a")
+        wait_for(lambda: frames.call("sandbox.list")["sandboxes"][0]["state"] == "stopped")
+        assert frames.call("exec", sandbox="a", command="cat f")["stdout"] == "1\n"
+        assert "lost" not in frames.wait(number)
         assert "sandbox-changes-lost" not in daemon.log_text(), daemon.log_text()
 
 

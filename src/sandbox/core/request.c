@@ -29,7 +29,7 @@ static const struct method methods[] = {
 /* A request that waits for a sandbox to run has changed nothing, even if it never begins. */
 static void use(struct sandbox *s, const struct method *method)
 {
-        if (method->needs == NEEDS_RUNNING && s->state != SANDBOX_STARTING && s->state != SANDBOX_STOPPED)
+        if (method->needs == NEEDS_RUNNING && sandbox_is_live(s))
                 sandbox_change(s);
         else
                 sandbox_touch(s);
