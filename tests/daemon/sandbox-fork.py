@@ -2,14 +2,19 @@
 """sandbox.fork: files, sessions and contexts are copied, an entry says why for all that is not, and a failure leaves nothing."""
 import os
 import signal
+import socket
+import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from cloche import equal
+from cloche import equal, need_ordinary_user
 from disk import Disk
 from http_client import Http
-from rpc import Daemon, Failed
+from rpc import DAEMON, HANG, Daemon, Failed, Frames
 from sandbox_client import wait_for
+
+USER = 12345  # of ORDINARY_USER
 
 
 def shell(frames, name, command):
@@ -207,6 +212,32 @@ def test_without_a_state_directory():
             equal(frames.call("context.run", sandbox=name, context="c", code="print(x)")["stdout"], "1\n")
         error = frames.refused("sandbox.snapshot", sandbox="a")
         assert error.name == "invalid_state" and "--state-dir" in error.message, error.message
+
+
+
+def test_of_an_ordinary_user():
+    """Without groups of its own, and with one user for all boxes."""
+    need_ordinary_user()
+    with tempfile.TemporaryDirectory() as home:
+        os.chown(home, USER, USER)
+        ours, theirs = socket.socketpair()
+        process = subprocess.Popen([DAEMON, "--connect-fd", str(theirs.fileno()), "--log-level", "error", "--profile", "user", "--state-dir", home + "/state"],
+                                   pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, user=USER, group=USER, extra_groups=[], env={"HOME": home, "PATH": os.environ["PATH"]})
+        theirs.close()
+        with Frames(ours) as frames:
+            shell(frames, "a", "echo one > f")
+            frames.call("context.create", sandbox="a", language="python", context="c", forkable=True)
+            frames.call("context.run", sandbox="a", context="c", code="x = 1")
+            b, = forked(frames.call("sandbox.fork", sandbox="a"))
+            c, = forked(frames.call("sandbox.fork", sandbox=b))
+            for name in (b, c):
+                equal((shell(frames, name, "cat f"), frames.call("context.run", sandbox=name, context="c", code="print(x)")["stdout"]), ("one\n", "1\n"))
+            frames.call("sandbox.snapshot", sandbox=b, snapshot="s")
+            frames.call("sandbox.delete", sandbox="a")
+            equal(frames.refused("context.run", sandbox=c, context="c", code="x").name, "context_ended")
+            frames.call("sandbox.create", sandbox="d", snapshot="s")
+            equal(shell(frames, "d", "cat f; hostname"), "one\n" + frames.call("sandbox.get", sandbox="d")["hostName"] + "\n")
+        equal(process.wait(HANG), 0)
 
 
 LOOK = "import socket; name = socket.gethostname(); print(open('/proc/sys/kernel/random/boot_id').read().strip(), name, open('/etc/hostname').read().strip(), socket.gethostbyname(name))"

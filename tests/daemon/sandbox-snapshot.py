@@ -6,8 +6,9 @@ import signal
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from cloche import equal
+from cloche import equal, need_writable_roots
 from http_client import Http
+from image_trees import make_store
 from rpc import Daemon
 from sandbox_client import wait_for
 
@@ -131,3 +132,23 @@ def test_of_another_caller_there_is_none():
         equal(listed(same), ["s"])
         equal(other.get("/v1/snapshots"), (200, {"snapshots": []}))
         equal([other.get("/v1/snapshots/s")[0], other.request("DELETE", "/v1/snapshots/s")[0], other.post("/v1/sandboxes", sandbox="b", snapshot="s")[0]], [404, 404, 404])
+
+
+def test_a_writable_root_comes_along():
+    need_writable_roots()
+    store, (digest,) = make_store(1)
+    look = "read a < /etc/marker; read b < /etc/added; echo $a $b"
+    with Daemon("--images", store) as daemon, daemon.frames() as frames:
+        frames.call("sandbox.create", sandbox="a", image=digest, writableRoot=True)
+        shell(frames, "a", "echo changed > /etc/marker; echo new > /etc/added")
+        taken = frames.call("sandbox.snapshot", sandbox="a", snapshot="s")
+        equal((taken["image"], taken["writableRoot"]), (digest, True))
+        equal([row["writableRoot"] for row in frames.call("sandbox.fork", sandbox="a", names=["b"])["sandboxes"]], [True])
+        shell(frames, "a", "echo later > /etc/marker")
+        frames.call("sandbox.create", sandbox="c", snapshot="s")
+        assert "writable root" in frames.refused("sandbox.create", sandbox="d", snapshot="s", volumes=[{"name": "v", "path": "/v"}]).message
+        equal([shell(frames, name, look) for name in ("a", "b", "c")], ["later new\n", "changed new\n", "changed new\n"])
+        shell(frames, "c", "echo mine > /etc/marker")
+        equal([shell(frames, name, look) for name in ("b", "c")], ["changed new\n", "mine new\n"])
+        for name in "abc":
+            frames.call("sandbox.delete", sandbox=name)
