@@ -57,6 +57,13 @@ static void visit_sandbox(void *data, const char *name, const char *image)
         visit->each(visit->data, "sandbox", name, image);
 }
 
+static void visit_snapshot(void *data, const char *name, const char *image)
+{
+        const struct visit *visit = data;
+
+        visit->each(visit->data, "snapshot", name, image);
+}
+
 static void visit_users(const struct daemon *d, image_user each, void *data)
 {
         struct visit visit = {each, data};
@@ -67,6 +74,7 @@ static void visit_users(const struct daemon *d, image_user each, void *data)
         if (image_read(d->engine->image, &own))
                 each(data, "option", "--image", own.name);
         sandboxes_each_image(d->sandboxes, visit_sandbox, &visit);
+        snapshots_each_image(d->sandboxes, visit_snapshot, &visit);
         TAILQ_FOREACH (kept, &d->prefixes, link)
                 if (kept->prefix)
                         each(data, "prefix", kept->name ? kept->name : kept->id, kept->prefix->template->image.name);

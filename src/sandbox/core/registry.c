@@ -204,7 +204,6 @@ void sandboxes_each_image(const struct sandboxes *all, void (*each)(void *data, 
         TAILQ_FOREACH (s, &all->pool, link)
                 if (!s->is_deleted && s->image.name[0])
                         each(data, "made ahead", s->image.name);
-        snapshots_each_image(all, each, data);
 }
 
 void sandboxes_stop(struct sandboxes *all, void (*done)(void *data), void *data)

@@ -80,6 +80,9 @@ int sandboxes_has(const struct sandboxes *all, int64_t principal, const char *na
 /* Report the sandboxes that were made of an image of the store, stopped ones too. */
 void sandboxes_each_image(const struct sandboxes *all, void (*each)(void *data, const char *name, const char *image),
                           void *data);
+/* Report the snapshots of such sandboxes. */
+void snapshots_each_image(const struct sandboxes *all, void (*each)(void *data, const char *name, const char *image),
+                          void *data);
 /* Save and end all; done is called once, from the loop. A sandbox that cannot be saved ends too,
  * after a call of on_unsaved. */
 void sandboxes_stop(struct sandboxes *all, void (*done)(void *data), void *data);

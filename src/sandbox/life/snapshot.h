@@ -30,9 +30,6 @@ struct snapshot {
 void snapshots_load(struct sandboxes *all, int64_t principal, int dir_fd);
 void snapshots_free(struct sandboxes *all);
 unsigned snapshots_count(const struct sandboxes *all, int64_t principal);
-/* As sandboxes_each_image. */
-void snapshots_each_image(const struct sandboxes *all, void (*each)(void *data, const char *name, const char *image),
-                          void *data);
 /* The snapshot that a request to create a sandbox names; *ret NULL: none. */
 CLOCHE_MUST_CHECK int snapshot_find_for(const struct sandbox_request *request, const struct snapshot **ret,
                                         struct cloche_err *e);
