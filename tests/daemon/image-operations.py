@@ -216,7 +216,13 @@ def test_an_image_in_use_names_its_users():
         frames.call("prefix.dispose", prefix="warm")
         frames.call("sandbox.stop", sandbox="mine")
         assert "sandbox mine" in frames.refused("image.delete", image="tools:1").message, "it needs its image when it starts again"
+        frames.call("sandbox.snapshot", sandbox="mine", snapshot="kept")
         frames.call("sandbox.delete", sandbox="mine")
+        assert "snapshot kept" in frames.refused("image.delete", image="tools:1").message
+        frames.call("sandbox.create", sandbox="again", snapshot="kept")
+        equal(frames.call("sandbox.get", sandbox="again")["imageName"], "tools:1")
+        frames.call("sandbox.delete", sandbox="again")
+        frames.call("snapshot.delete", snapshot="kept")
     with daemon("--image-changes", "owner") as d, d.frames() as frames:
         frames.call("sandbox.create", sandbox="other")
         assert frames.call("image.delete", image="tools:1")["treeRemoved"]
