@@ -694,8 +694,8 @@ static void on_made(void *data, struct keeper_reply *reply)
 static int make_box(struct sandbox *s, struct cloche_err *e)
 {
         s->waits_for_volumes = 0;
-        return s->all->boxes->make(s->all, &s->image, &s->limits, KEEPER_NO_BOX, s->has_writable_root, &s->identity,
-                                   s->has_root, s->mounts, s->volume_uses, on_made, s, e);
+        return s->all->boxes->make(s->all, &s->image, &s->limits, KEEPER_NO_BOX, s->has_writable_root, s->has_root,
+                                   &s->identity, s->mounts, s->volume_uses, on_made, s, e);
 }
 
 void sandbox_on_volumes(struct sandbox *s, const struct cloche_err *e)
