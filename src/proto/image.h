@@ -24,4 +24,39 @@ static inline int image_variable_is_box(const char *name, size_t size)
         return 0;
 }
 
+/* True for a name at the top of which a box has a directory of its own, whatever the image has there. */
+static inline int image_top_is_box(const char *name, size_t size)
+{
+        static const char *const names[] = {"boot", "dev", "home", "proc", "root", "run", "sys", "tmp", "workspace"};
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+                if (strlen(names[i]) == size && memcmp(names[i], name, size) == 0)
+                        return 1;
+        return 0;
+}
+
+/* The directories that a sandbox has at its top and in them even if its image has not (jail/root/writable.c). */
+static inline int image_path_is_made(const char *path)
+{
+        static const char *const paths[] = {"app", "data",        "mnt",       "opt",     "src",     "srv",
+                                            "var", "var/backups", "var/cache", "var/lib", "var/log", "var/tmp"};
+
+        for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+                if (strcmp(paths[i], path) == 0)
+                        return 1;
+        return 0;
+}
+
+/* True for a file of /etc of which boxes have their own (jail/root/root.c). */
+static inline int image_path_is_box(const char *path)
+{
+        static const char *const paths[] = {"etc/passwd",   "etc/group",         "etc/hosts",
+                                            "etc/hostname", "etc/nsswitch.conf", "etc/resolv.conf"};
+
+        for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+                if (strcmp(paths[i], path) == 0)
+                        return 1;
+        return 0;
+}
+
 #endif

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "helpers/image/store/builds.h"
 #include "helpers/image/store/record.h"
 #include "helpers/image/tree/listing.h"
 #include "helpers/image/tree/share.h"
@@ -41,7 +42,7 @@ static int check_name(const struct import *import, const char *id, struct cloche
 {
         json_t *names = NULL;
         const char *now;
-        int r = import->options->keeps_names ? names_load(import->store, &names, e) : 0;
+        int r = import->options->keeps_names && *import->options->reference ? names_load(import->store, &names, e) : 0;
 
         now = json_string_value(json_object_get(names, import->options->reference));
         if (r == 0 && now && strcmp(now, id) != 0)
@@ -57,8 +58,10 @@ static int set_name(const struct import *import, const char *id, struct cloche_e
 {
         json_t *names = NULL;
         const char *now;
-        int r = names_load(import->store, &names, e);
+        int r = *import->options->reference ? names_load(import->store, &names, e) : 0;
 
+        if (r < 0 || !*import->options->reference)
+                return r;
         now = r == 0 ? json_string_value(json_object_get(names, import->options->reference)) : NULL;
         if (r == 0 && (!now || strcmp(now, id) != 0)) {
                 if (json_object_set_new(names, import->options->reference, json_string(id)) < 0)
@@ -206,6 +209,8 @@ static int place(struct import *import, const char *id, const char *tree, const 
         if (*ret_new)
                 r = record_save(import->store, id, record, e);
         json_decref(found);
+        if (r == 0 && *import->key)
+                r = builds_add(import->store, import->key, id, e);
         return r == 0 ? set_name(import, id, e) : r;
 }
 

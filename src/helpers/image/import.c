@@ -15,7 +15,7 @@
 
 #define BLOBS "blobs/sha256/"
 
-static int make_tree(struct import *import, int *ret, struct cloche_err *e)
+int import_make_tree(struct import *import, int *ret, struct cloche_err *e)
 {
         if (mkdirat(import->incoming.fd, "tree", 0700) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "make a tree in the image store");
@@ -23,7 +23,7 @@ static int make_tree(struct import *import, int *ret, struct cloche_err *e)
         return *ret < 0 ? err_os(e, CLOCHE_E_RESOURCE, errno, "open a tree in the image store") : 0;
 }
 
-static int keep_tree_facts(struct import *import, struct image_tree *tree, struct cloche_err *e)
+int import_finish_tree(struct import *import, struct image_tree *tree, struct cloche_err *e)
 {
         import->bytes = tree->bytes;
         import->drops = layer_drops_json(&tree->drops);
@@ -103,7 +103,7 @@ static int apply_layers(struct import *import, const struct bundle *bundle, cons
         if (!tree)
                 return work_no_memory(e);
         image_tree_init(tree, -EBADF, import->store->keeps_ids, import->work);
-        r = make_tree(import, &top_fd, e);
+        r = import_make_tree(import, &top_fd, e);
         tree->top_fd = top_fd;
         for (size_t i = 0; r == 0 && i < count; i++) {
                 crash_point();
@@ -111,7 +111,7 @@ static int apply_layers(struct import *import, const struct bundle *bundle, cons
                 r = apply_layer(tree, bundle, &layers[i], e);
         }
         if (r == 0)
-                r = keep_tree_facts(import, tree, e);
+                r = import_finish_tree(import, tree, e);
         import->layers = count;
         image_tree_done(tree);
         free(tree);
@@ -356,7 +356,7 @@ static int apply_root(struct import *import, struct archive *archive, struct arc
                 return work_no_memory(e);
         image_tree_init(tree, -EBADF, import->store->keeps_ids, import->work);
         snprintf(tree->phase, sizeof(tree->phase), "unpacking");
-        r = make_tree(import, &top_fd, e);
+        r = import_make_tree(import, &top_fd, e);
         tree->top_fd = top_fd;
         tree->links = links;
         if (r == 0 && fstat(import->store->fd, &store) < 0)
@@ -367,7 +367,7 @@ static int apply_root(struct import *import, struct archive *archive, struct arc
                 r = image_tree_apply(tree, archive, read, import->options->source, bytes_max, e);
         }
         if (r == 0)
-                r = keep_tree_facts(import, tree, e);
+                r = import_finish_tree(import, tree, e);
         image_tree_done(tree);
         free(tree);
         return r;
@@ -531,6 +531,16 @@ static int import_source(struct import *import, int source_fd, json_t **ret, str
         return import_stream(import, source_fd, -1, UINT64_MAX, ret, e);
 }
 
+void import_done(struct import *import)
+{
+        json_decref(import->config);
+        json_decref(import->drops);
+        free(import->os);
+        free(import->architecture);
+        free(import->created);
+        free(import->created_by);
+}
+
 int import_run(const struct store *store, int source_fd, const struct import_options *options, struct work *work,
                json_t **ret, struct cloche_err *e)
 {
@@ -543,11 +553,6 @@ int import_run(const struct store *store, int source_fd, const struct import_opt
         if (r == 0 && !*ret)
                 r = import_commit(&import, ret, e);
         incoming_end(store, &import.incoming);
-        json_decref(import.config);
-        json_decref(import.drops);
-        free(import.os);
-        free(import.architecture);
-        free(import.created);
-        free(import.created_by);
+        import_done(&import);
         return r;
 }

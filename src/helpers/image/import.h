@@ -4,10 +4,12 @@
 
 #include "helpers/image/store/store.h"
 
+struct image_tree;
+
 struct import_options {
         const char *source;    /* for messages */
         const char *tag;       /* of the source's images; NULL: its only one */
-        const char *reference; /* NAME:TAG */
+        const char *reference; /* NAME:TAG; "": none */
         const char *architecture;
         bool keeps_names; /* a name that another image has is refused */
 };
@@ -17,7 +19,7 @@ struct import_options {
 CLOCHE_MUST_CHECK int import_run(const struct store *store, int source_fd, const struct import_options *options,
                                  struct work *work, json_t **ret, struct cloche_err *e);
 
-/* The parts below are for import.c and import-commit.c. */
+/* The parts below are for import.c, import-commit.c and commit.c. */
 
 struct import {
         const struct store *store;
@@ -31,7 +33,15 @@ struct import {
         size_t layers;
         uint64_t bytes;
         json_t *drops;
+        char key[HASH_TEXT_SIZE]; /* of the build step that made it; "": none */
 };
+
+/* Make the directory of the new tree. *ret: close it. */
+CLOCHE_MUST_CHECK int import_make_tree(struct import *import, int *ret, struct cloche_err *e);
+/* Finish the tree and take over its facts. */
+CLOCHE_MUST_CHECK int import_finish_tree(struct import *import, struct image_tree *tree, struct cloche_err *e);
+/* Free all but the incoming directory. */
+void import_done(struct import *import);
 
 /* The image that was imported from a manifest of this digest; "": none. */
 CLOCHE_MUST_CHECK int import_find_again(struct import *import, char ret_id[HASH_TEXT_SIZE], struct cloche_err *e);

@@ -6,8 +6,10 @@
  * STORE_FD is the store's directory. DATA_FD is the source of an import (a directory, a file, a pipe)
  * or the output of an export; else /dev/null. CONTROL_FD is a stream socket to the client
  * (README.md); the process exits when it closes. With "read" it can change nothing in the store. */
+#include "commit.h"
 #include "confine.h"
 #include "export.h"
+#include "helpers/image/store/builds.h"
 #include "helpers/image/store/record.h"
 #include "import.h"
 #include "manage.h"
@@ -103,6 +105,66 @@ static int handle_import(void *argument, const json_t *params, struct server_rep
         return r == 0 ? import_run(&p->store, DATA_FD, &options, &p->work, &ret->result, e) : r;
 }
 
+/* A name is optional: a build step has none. */
+static int read_commit(const json_t *params, struct commit_options *ret, char reference[STORE_REFERENCE_SIZE],
+                       struct cloche_err *e)
+{
+        const char *name, *key;
+        int r = read_text(params, "tree", false, &ret->tree, e);
+
+        ret->config = json_object_get(params, "config");
+        ret->keeps_names = json_is_true(json_object_get(params, "keep"));
+        if (r == 0 && ret->tree && strncmp(ret->tree, STORE_TREE_PREFIX, strlen(STORE_TREE_PREFIX)) != 0)
+                r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "tree: expected " STORE_TREE_PREFIX "DIGITS");
+        if (r == 0)
+                r = read_text(params, "base", !ret->tree, &ret->name, e);
+        if (r == 0)
+                r = read_text(params, "createdBy", false, &ret->created_by, e);
+        if (r == 0)
+                r = read_text(params, "key", false, &key, e);
+        if (r == 0 && key)
+                r = builds_key(json_integer_value(json_object_get(params, "principal")), key, ret->key, e);
+        if (r == 0)
+                r = read_text(params, "name", false, &name, e);
+        reference[0] = '\0';
+        return r == 0 && name ? reference_read(name, reference, e) : r;
+}
+
+static int handle_commit(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+{
+        struct program *p = argument;
+        char reference[STORE_REFERENCE_SIZE];
+        const json_t *owner = json_object_get(params, "owner"), *time = json_object_get(params, "time");
+        const struct changes changes = {.owner = (uint32_t)json_integer_value(owner),
+                                        .time = json_is_integer(time) ? json_integer_value(time) : -1};
+        struct commit_options options = {.reference = reference, .changes = json_is_integer(owner) ? &changes : NULL};
+        int r = read_commit(params, &options, reference, e);
+
+        if (r == 0)
+                r = store_refresh(&p->store, e);
+        return r == 0 ? commit_run(&p->store, DATA_FD, &options, &p->work, &ret->result, e) : r;
+}
+
+/* The image of a build step, if it was made before. */
+static int handle_step(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
+{
+        struct program *p = argument;
+        char key[HASH_TEXT_SIZE], id[HASH_TEXT_SIZE], name[sizeof("sha256:") + HASH_TEXT_SIZE];
+        json_t *record = NULL;
+        const char *given;
+        int r = read_text(params, "key", true, &given, e);
+
+        if (r == 0)
+                r = builds_key(json_integer_value(json_object_get(params, "principal")), given, key, e);
+        if (r == 0)
+                r = store_refresh(&p->store, e);
+        if (r == 0)
+                r = builds_find(&p->store, key, id, &record, e);
+        json_decref(record);
+        snprintf(name, sizeof(name), "sha256:%.64s", r == 0 ? id : "");
+        return r == 0 ? manage_inspect(&p->store, name, &ret->result, e) : r;
+}
+
 static int handle_list(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct program *p = argument;
@@ -187,7 +249,8 @@ static const struct server_method methods[] = {
         {"list", SERVER_AFTER, handle_list},       {"inspect", SERVER_AFTER, handle_inspect},
         {"resolve", SERVER_AFTER, handle_resolve}, {"verify", SERVER_AFTER, handle_verify},
         {"remove", SERVER_AFTER, handle_remove},   {"prune", SERVER_AFTER, handle_prune},
-        {"export", SERVER_AFTER, handle_export},   {NULL, SERVER_ALWAYS, NULL},
+        {"export", SERVER_AFTER, handle_export},   {"commit", SERVER_AFTER, handle_commit},
+        {"step", SERVER_AFTER, handle_step},       {NULL, SERVER_ALWAYS, NULL},
 };
 
 static const struct server_method reader_methods[] = {

@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "helpers/image/store/builds.h"
 #include "helpers/image/store/record.h"
 #include "helpers/image/tree/share.h"
 #include "helpers/sync/crash.h"
@@ -415,6 +416,8 @@ static int prune_locked(struct pruning *p, uint64_t keep_bytes, struct cloche_er
         }
         if (r == 0)
                 r = prune_to_size(p, keep_bytes, e);
+        if (r == 0)
+                r = builds_sweep(p->store, p->records, e);
         return r == 0 ? prune_trees(p, e) : r;
 }
 

@@ -22,7 +22,7 @@ static int has_prefix(const char *text, const char *prefix)
 
 /* -- paths ---------------------------------------------------------------------------------------------------- */
 
-static int check_depth(const struct layer_member *m, struct cloche_err *e)
+int layer_member_check_depth(const struct layer_member *m, struct cloche_err *e)
 {
         unsigned depth = 1;
 
@@ -164,6 +164,20 @@ static int read_owner(struct layer_member *m, struct cloche_err *e)
         return 0;
 }
 
+int layer_member_read_facts(struct layer_member *m, struct layer_drops *drops, struct cloche_err *e)
+{
+        int r = read_kind(m, drops, e);
+
+        if (r < 0 || m->kind == LAYER_LEFT_OUT)
+                return r;
+        if (!*m->path && m->kind != LAYER_DIRECTORY)
+                return err_set(e, CLOCHE_E_BAD_ARCHIVE, "a member that is no directory has no name");
+        m->size =
+                m->kind == LAYER_FILE && archive_entry_size(m->entry) > 0 ? (uint64_t)archive_entry_size(m->entry) : 0;
+        read_attributes(m, drops);
+        return read_owner(m, e);
+}
+
 int layer_member_read(struct archive_entry *entry, struct layer_member *ret, struct layer_drops *drops,
                       struct cloche_err *e)
 {
@@ -172,23 +186,17 @@ int layer_member_read(struct archive_entry *entry, struct layer_member *ret, str
 
         ret->entry = entry;
         ret->link = NULL;
+        ret->is_opaque = false;
         if (!given)
                 return err_set(e, CLOCHE_E_BAD_ARCHIVE, "a member has no name that could be read");
         r = member_path(given, ret->path, e);
         if (r == 0)
-                r = check_depth(ret, e);
+                r = layer_member_check_depth(ret, e);
         if (r == 0)
                 r = read_whiteout(ret, e);
         if (r != 0)
                 return r < 0 ? r : 0;
-        r = read_kind(ret, drops, e);
-        if (r < 0 || ret->kind == LAYER_LEFT_OUT)
-                return r;
-        if (!*ret->path && ret->kind != LAYER_DIRECTORY)
-                return err_set(e, CLOCHE_E_BAD_ARCHIVE, "a member that is no directory has no name");
-        ret->size = ret->kind == LAYER_FILE && archive_entry_size(entry) > 0 ? (uint64_t)archive_entry_size(entry) : 0;
-        read_attributes(ret, drops);
-        return read_owner(ret, e);
+        return layer_member_read_facts(ret, drops, e);
 }
 
 /* -- extended attributes -------------------------------------------------------------------------------------- */

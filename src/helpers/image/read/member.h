@@ -7,6 +7,7 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <jansson.h>
+#include <stdbool.h>
 #include <sys/types.h>
 #include <time.h>
 
@@ -37,12 +38,16 @@ struct layer_member {
         gid_t gid;
         struct timespec time;
         uint64_t size;
+        bool is_opaque; /* a directory that has nothing of lower layers */
         struct archive_entry *entry;
 };
 
 /* -CLOCHE_E_BAD_ARCHIVE: a path, kind or link that no image may have. */
 CLOCHE_MUST_CHECK int layer_member_read(struct archive_entry *entry, struct layer_member *ret,
                                         struct layer_drops *drops, struct cloche_err *e);
+CLOCHE_MUST_CHECK int layer_member_check_depth(const struct layer_member *m, struct cloche_err *e);
+/* Its kind, attributes and owner; path is set. -CLOCHE_E_BAD_ARCHIVE. */
+CLOCHE_MUST_CHECK int layer_member_read_facts(struct layer_member *m, struct layer_drops *drops, struct cloche_err *e);
 /* The next extended attribute to keep; 0: no more. Begin with archive_entry_xattr_reset(). */
 int layer_member_attribute(const struct layer_member *m, struct layer_drops *drops, const char **ret_name,
                            const void **ret_value, size_t *ret_size);

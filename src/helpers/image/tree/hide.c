@@ -75,7 +75,7 @@ int image_tree_remove_at(struct image_tree *tree, const char *name, const char *
         return r;
 }
 
-static int hide_below(struct image_tree *tree, const char *path, struct cloche_err *e)
+int image_tree_hide_below(struct image_tree *tree, const char *path, struct cloche_err *e)
 {
         int fd = image_tree_open_below(tree->top_fd, path, O_RDONLY);
 
@@ -94,7 +94,7 @@ int image_tree_hide(struct image_tree *tree, const struct layer_member *m, struc
         if (!tree->has_lower)
                 return 0;
         if (m->kind == LAYER_OPAQUE)
-                return hide_below(tree, m->path, e);
+                return image_tree_hide_below(tree, m->path, e);
         r = image_tree_find(tree, m, &name, e);
         if (r <= 0 || fstatat(tree->dir_fd, name, &status, AT_SYMLINK_NOFOLLOW) < 0)
                 return r < 0 ? r : 0;

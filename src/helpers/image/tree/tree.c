@@ -394,8 +394,11 @@ static int apply_member(struct image_tree *tree, struct archive *archive, struct
                         struct cloche_err *e)
 {
         struct layer_member *m = &tree->member;
-        int r = layer_member_read(entry, m, &tree->drops, e);
+        int r = tree->changes ? layer_change_read(entry, tree->changes, m, &tree->drops, e)
+                              : layer_member_read(entry, m, &tree->drops, e);
 
+        if (r == 0 && m->is_opaque)
+                r = image_tree_hide_below(tree, m->path, e);
         if (r < 0)
                 return r;
         if (++tree->entries > TREE_ENTRIES_MAX)

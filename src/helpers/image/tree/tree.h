@@ -4,7 +4,7 @@
 #define CLOCHE_HELPERS_IMAGE_TREE_TREE_H
 
 #include "box/files/tree/path-set.h"
-#include "helpers/image/read/member.h"
+#include "helpers/image/read/change.h"
 #include "helpers/image/work.h"
 
 #include <stdbool.h>
@@ -28,7 +28,8 @@ struct image_tree_directory {
 struct image_tree {
         int top_fd; /* borrowed */
         bool keeps_ids;
-        bool has_lower; /* this layer is not the first: its whiteouts may hide something */
+        bool has_lower;                /* this layer is not the first: its whiteouts may hide something */
+        const struct changes *changes; /* the layer is a sandbox's; NULL: an image's */
         struct work *work;
         uint64_t entries, bytes, layer_bytes, layer_bytes_max, path_bytes;
         char phase[80];
@@ -56,6 +57,9 @@ CLOCHE_MUST_CHECK int image_tree_apply(struct image_tree *tree, struct archive *
 /* Set the attributes of directories. */
 CLOCHE_MUST_CHECK int image_tree_finish(struct image_tree *tree, struct cloche_err *e);
 
+/* Begin with all that another tree has: directories are made, and files are its own files. */
+CLOCHE_MUST_CHECK int image_tree_begin_with(struct image_tree *tree, int base_fd, struct cloche_err *e);
+
 /* Parts of the above. */
 
 /* Open a directory below the top; O_PATH. path "": the top. The descriptor or -errno. */
@@ -69,6 +73,8 @@ void image_tree_leave(struct image_tree *tree);
 CLOCHE_MUST_CHECK int image_tree_find(struct image_tree *tree, const struct layer_member *m, const char **ret_name,
                                       struct cloche_err *e);
 CLOCHE_MUST_CHECK int image_tree_hide(struct image_tree *tree, const struct layer_member *m, struct cloche_err *e);
+/* Remove all that lower layers have in the directory. */
+CLOCHE_MUST_CHECK int image_tree_hide_below(struct image_tree *tree, const char *path, struct cloche_err *e);
 int image_tree_failed(int number, const char *path, struct cloche_err *e);
 
 #endif

@@ -1,0 +1,270 @@
+/* Runs in: cloche-image, as its user, confined to the store and the source. */
+#include "commit.h"
+#include "import.h"
+
+#include "base/env.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "helpers/image/read/stream.h"
+#include "helpers/image/store/record.h"
+#include "helpers/image/tree/tree.h"
+#include "helpers/sync/crash.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define SOURCE_NAME "the archive of the sandbox"
+
+/* -- the image below -------------------------------------------------------------------------------------------- */
+
+/* An image that has this tree; its name may be another one's by now. */
+static int find_base(const struct store *store, const struct commit_options *options, json_t **ret,
+                     struct cloche_err *e)
+{
+        char id[HASH_TEXT_SIZE], reference[STORE_REFERENCE_SIZE];
+        const char *hex = options->tree ? options->tree + strlen(STORE_TREE_PREFIX) : NULL;
+        int r = options->name ? record_find(store, options->name, id, reference, ret, e) : -CLOCHE_E_NOT_FOUND;
+
+        if (!hex || (r == 0 && strcmp(record_tree(*ret), hex) == 0))
+                return r;
+        if (r == 0)
+                json_decref(*ret);
+        else if (r != -CLOCHE_E_NOT_FOUND)
+                return r;
+        return record_find(store, options->tree, id, reference, ret, e);
+}
+
+static int take_facts(struct import *import, const json_t *record, const char *created_by, struct cloche_err *e)
+{
+        const char *os = json_string_value(json_object_get(record, "os")),
+                   *architecture = json_string_value(json_object_get(record, "architecture"));
+
+        import->layers = (size_t)json_integer_value(json_object_get(record, "layers")) + 1;
+        import->config = json_deep_copy(json_object_get(record, "config"));
+        import->os = os ? strdup(os) : NULL;
+        import->architecture = architecture ? strdup(architecture) : NULL;
+        import->created_by = created_by ? strdup(created_by) : NULL;
+        return json_is_object(import->config) && (!os || import->os) && (!architecture || import->architecture) &&
+                               (!created_by || import->created_by)
+                       ? 0
+                       : work_no_memory(e);
+}
+
+/* -- the configuration ------------------------------------------------------------------------------------------ */
+
+static int is_text(const json_t *value)
+{
+        return json_is_string(value) && strlen(json_string_value(value)) == json_string_length(value);
+}
+
+static int refuse(struct cloche_err *e, const char *name, const char *why)
+{
+        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "config: %.40s %s", name, why);
+}
+
+/* A variable of the list becomes another one, or is added, or with null removed. */
+static int set_variable(json_t *list, const char *name, const json_t *value, struct cloche_err *e)
+{
+        json_t *row = json_is_null(value) ? NULL : json_sprintf("%s=%s", name, json_string_value(value));
+        const size_t size = strlen(name);
+        size_t at;
+
+        for (at = 0; at < json_array_size(list); at++) {
+                const char *text = json_string_value(json_array_get(list, at));
+
+                if (text && strncmp(text, name, size) == 0 && text[size] == '=')
+                        break;
+        }
+        if (!row)
+                return json_is_null(value) ? ((void)json_array_remove(list, at), 0) : work_no_memory(e);
+        return (at < json_array_size(list) ? json_array_set_new(list, at, row) : json_array_append_new(list, row)) < 0
+                       ? work_no_memory(e)
+                       : 0;
+}
+
+static int merge_env(json_t *config, const char *name, const json_t *given, struct cloche_err *e)
+{
+        json_t *list = json_object_get(config, name), *value;
+        const char *variable;
+        int r = 0;
+
+        if (!list && json_object_set_new(config, name, list = json_array()) < 0)
+                return work_no_memory(e);
+        json_object_foreach ((json_t *)given, variable, value) {
+                if (env_name_size(variable) != strlen(variable) || !*variable)
+                        return refuse(e, name, "has a name that is not valid");
+                if (!is_text(value) && !json_is_null(value))
+                        return refuse(e, name, "has a value that is no text");
+                r = r < 0 ? r : set_variable(list, variable, value, e);
+        }
+        return r;
+}
+
+static int merge_labels(json_t *config, const char *name, const json_t *given, struct cloche_err *e)
+{
+        json_t *labels = json_object_get(config, name), *value;
+        const char *label;
+
+        if (!labels && json_object_set_new(config, name, labels = json_object()) < 0)
+                return work_no_memory(e);
+        json_object_foreach ((json_t *)given, label, value) {
+                if (!is_text(value) && !json_is_null(value))
+                        return refuse(e, name, "has a value that is no text");
+                if (json_is_null(value))
+                        json_object_del(labels, label);
+                else if (json_object_set(labels, label, value) < 0)
+                        return work_no_memory(e);
+        }
+        return 0;
+}
+
+static int replace(json_t *config, const char *name, const json_t *given, struct cloche_err *e)
+{
+        for (size_t i = 0; i < json_array_size(given); i++)
+                if (!is_text(json_array_get(given, i)))
+                        return refuse(e, name, "has a row that is no text");
+        if (json_is_string(given) && !is_text(given))
+                return refuse(e, name, "contains NUL");
+        return json_object_set(config, name, (json_t *)given) < 0 ? work_no_memory(e) : 0;
+}
+
+static int add_ports(json_t *config, const char *name, const json_t *given, struct cloche_err *e)
+{
+        json_t *ports = json_object_get(config, name);
+
+        if (!ports && json_object_set_new(config, name, ports = json_object()) < 0)
+                return work_no_memory(e);
+        for (size_t i = 0; i < json_array_size(given); i++) {
+                const json_t *row = json_array_get(given, i);
+
+                if (!is_text(row))
+                        return refuse(e, name, "has a row that is no text");
+                if (json_object_set_new(ports, json_string_value(row), json_object()) < 0)
+                        return work_no_memory(e);
+        }
+        return 0;
+}
+
+/* Members of a request's config: their type, or null. */
+static const struct {
+        const char *name;
+        json_type type;
+        int (*take)(json_t *config, const char *name, const json_t *given, struct cloche_err *e);
+} members[] = {
+        {"env", JSON_OBJECT, merge_env},         {"labels", JSON_OBJECT, merge_labels},
+        {"workingDir", JSON_STRING, replace},    {"user", JSON_STRING, replace},
+        {"entrypoint", JSON_ARRAY, replace},     {"cmd", JSON_ARRAY, replace},
+        {"exposedPorts", JSON_ARRAY, add_ports},
+};
+
+static int merge_member(json_t *config, const char *name, const json_t *given, struct cloche_err *e)
+{
+        size_t i = 0;
+
+        while (i < sizeof(members) / sizeof(members[0]) && strcmp(members[i].name, name) != 0)
+                i++;
+        if (i == sizeof(members) / sizeof(members[0]))
+                return refuse(e, name,
+                              "is unknown: expected env, labels, workingDir, user, entrypoint, cmd, exposedPorts");
+        if (json_is_null(given)) {
+                json_object_del(config, name);
+                return 0;
+        }
+        return json_typeof(given) == members[i].type ? members[i].take(config, name, given, e)
+                                                     : refuse(e, name, "is of another type");
+}
+
+static int merge(json_t *config, const json_t *given, struct cloche_err *e)
+{
+        const char *name;
+        json_t *value;
+        int r = 0;
+
+        json_object_foreach ((json_t *)given, name, value)
+                r = r < 0 ? r : merge_member(config, name, value, e);
+        return r;
+}
+
+/* -- the tree --------------------------------------------------------------------------------------------------- */
+
+static int apply_changes(struct import *import, struct image_tree *tree, int source_fd, struct cloche_err *e)
+{
+        struct image_stream *stream = malloc(sizeof(*stream));
+        struct image_stream_digests digests;
+        struct stat status;
+        bool is_file = fstat(source_fd, &status) == 0 && S_ISREG(status.st_mode);
+        int r;
+
+        if (!stream)
+                return work_no_memory(e);
+        r = image_stream_open(stream, source_fd, is_file ? 0 : -1, UINT64_MAX, SOURCE_NAME, e);
+        if (r == 0)
+                r = image_tree_apply(tree, stream->tar, NULL, SOURCE_NAME,
+                                     is_file ? image_stream_bytes_max((uint64_t)status.st_size) : TREE_BYTES_MAX, e);
+        if (r == 0)
+                r = image_stream_finish(stream, SOURCE_NAME, &digests, e);
+        if (r == 0)
+                memcpy(import->source, digests.given, HASH_TEXT_SIZE);
+        image_stream_close(stream);
+        free(stream);
+        return r;
+}
+
+static int make_tree(struct import *import, const struct commit_options *options, int base_fd, int source_fd,
+                     struct cloche_err *e)
+{
+        struct image_tree *tree = malloc(sizeof(*tree));
+        _cleanup_fd_ int top_fd = -EBADF;
+        int r;
+
+        if (!tree)
+                return work_no_memory(e);
+        image_tree_init(tree, -EBADF, import->store->keeps_ids, import->work);
+        snprintf(tree->phase, sizeof(tree->phase), "committing");
+        tree->changes = options->changes;
+        r = import_make_tree(import, &top_fd, e);
+        tree->top_fd = top_fd;
+        if (r == 0)
+                r = image_tree_begin_with(tree, base_fd, e);
+        crash_point();
+        if (r == 0 && options->changes)
+                r = apply_changes(import, tree, source_fd, e);
+        if (r == 0)
+                r = import_finish_tree(import, tree, e);
+        image_tree_done(tree);
+        free(tree);
+        return r;
+}
+
+int commit_run(const struct store *store, int source_fd, const struct commit_options *options, struct work *work,
+               json_t **ret, struct cloche_err *e)
+{
+        const struct import_options named = {.source = SOURCE_NAME,
+                                             .reference = options->reference,
+                                             .keeps_names = options->keeps_names};
+        struct import import = {.store = store, .options = &named, .work = work, .kind = "commit"};
+        _cleanup_fd_ int base_fd = -EBADF;
+        json_t *record = NULL;
+        int r = find_base(store, options, &record, e);
+
+        *ret = NULL;
+        memcpy(import.key, options->key, HASH_TEXT_SIZE);
+        if (r == 0)
+                r = store_lock_tree(store, record_tree(record), false, &base_fd, e);
+        if (r == 0)
+                r = take_facts(&import, record, options->created_by, e);
+        if (r == 0)
+                r = merge(import.config, options->config, e);
+        if (r == 0)
+                r = incoming_begin(store, &import.incoming, e);
+        if (r == 0) {
+                r = make_tree(&import, options, base_fd, source_fd, e);
+                if (r == 0)
+                        r = import_commit(&import, ret, e);
+                incoming_end(store, &import.incoming);
+        }
+        import_done(&import);
+        json_decref(record);
+        return r;
+}
