@@ -10,6 +10,7 @@ from ._requests import Request
 from ._results import Raw, _get, _list, read_object, read_rows
 from ._rpc import Message
 from ._sandbox_requests import Path
+from ._sandbox_results import ImageImport
 from ._transfer import PIECE, Steps, _open
 from ._values import Encoder
 from .errors import InvalidArgumentError
@@ -38,30 +39,6 @@ class ImageInfo:
     def read(cls, raw: Raw) -> ImageInfo:
         return cls(_get(raw, "id", str, ""), tuple(_get(raw, "names", list, [])), _get(raw, "tree", str, ""), _get(raw, "size", int, 0),
                    _get(raw, "entries", int, 0), _get(raw, "importedAt", str, ""), _get(raw, "lastUsedAt", str, None), _get(raw, "config", dict, {}),
-                   tuple(_get(raw, "notes", list, [])), raw)
-
-
-@dataclass(frozen=True)
-class ImageImport:
-    """An imported image."""
-
-    name: str
-    id: str
-    tree: str
-    size: int
-    entries: int
-    is_new: bool
-    """False: the store had it already."""
-    dropped: Mapping[str, int] = field(default_factory=dict)
-    """Numbers of things that were left out: devices, pipes, setid, capabilities, attributes."""
-    notes: tuple[str, ...] = ()
-    """As in ImageInfo."""
-    raw: Raw = field(default_factory=dict, repr=False)
-
-    @classmethod
-    def read(cls, raw: Raw) -> ImageImport:
-        return cls(_get(raw, "name", str, ""), _get(raw, "id", str, ""), _get(raw, "tree", str, ""), _get(raw, "size", int, 0),
-                   _get(raw, "entries", int, 0), _get(raw, "isNew", bool, False), _get(raw, "dropped", dict, {}),
                    tuple(_get(raw, "notes", list, [])), raw)
 
 

@@ -228,6 +228,7 @@ class Sandbox(_Commands):
     update = _asks(requests.sandbox_update)
     stop = _asks(requests.sandbox_stop)
     save = _asks(requests.sandbox_save)
+    commit = _asks(requests.sandbox_commit)
     pause = _asks(requests.sandbox_pause)
     metrics = _asks(requests.sandbox_metrics)
     resume = _asks(requests.sandbox_resume)

@@ -14,7 +14,7 @@ from ._mount import Mount, Sync, mount_tree
 from ._requests import Handlers, Maybe, Request, Rules, _texts, check_timeout, limits_tree, network_tree
 from ._results import Raw, _get, read_object, read_rows
 from ._rpc import Message
-from ._sandbox_results import (Archived, Checkout, Completed, ExposedPort, FileChange, FileContent, FileEntry, FileList, Found, KeptPackages, Logs, Network,
+from ._sandbox_results import (Archived, Checkout, Completed, ExposedPort, FileChange, FileContent, FileEntry, FileList, Found, ImageImport, KeptPackages, Logs, Network,
                                NetworkDecision, OutputPage, Ports, ProcessInfo, Replaced, SandboxEvent, SandboxForks, SandboxInfo, SandboxPage, SandboxSample, SessionInfo, SnapshotInfo,
                                VolumeInfo, VolumeMount, Waited)
 from ._values import Encoder
@@ -340,6 +340,25 @@ def sandbox_pause(at: Place, *, save: bool = True, memory: bool = True, timeout:
 def sandbox_resume(at: Place, *, timeout: float | None = None) -> Request[SandboxInfo]:
     """Let it go on if it is paused, or start it from its saved files: .resumed tells which."""
     return _Writer(at).asks("sandbox.resume", _reads(SandboxInfo.read), timeout)
+
+
+def sandbox_commit(at: Place, image: str | None = None, *, env: Environment | None = None, labels: Environment | None = None,
+                   working_dir: str | None = None, user: str | None = None, entrypoint: Sequence[str] | None = None,
+                   cmd: Sequence[str] | None = None, exposed_ports: Sequence[str] | None = None, comment: str | None = None,
+                   time_ms: int | None = None, timeout: float | None = None) -> Request[ImageImport]:
+    """Make an image of a sandbox with a writable root: its image with the changes outside of /workspace, /tmp, /home, /root
+    and /run. The daemon's option --image-changes decides who may.
+
+    image    the name to give, NAME[:TAG]; None: it has none, and prune_images removes it
+    env      added to the variables of its image, as labels are to its labels; a value of None removes
+    time_ms  the time of all changed files since 1970; None: their own
+    """
+    config = {"env": env, "labels": labels, "workingDir": working_dir, "user": user, "entrypoint": entrypoint, "cmd": cmd,
+              "exposedPorts": exposed_ports}
+    given = {name: dict(value) if isinstance(value, Mapping) else value if isinstance(value, str) else list(value)
+             for name, value in config.items() if value is not None}
+    w = _Writer(at).add(image=image, config=given or None, comment=comment, timeMs=time_ms)
+    return w.asks("sandbox.commit", _reads(ImageImport.read), timeout)
 
 
 def sandbox_delete(at: Place) -> Request[None]:

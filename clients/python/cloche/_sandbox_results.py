@@ -672,3 +672,27 @@ class NetworkDecision:
     def read(cls, raw: Raw) -> NetworkDecision:
         return cls(_get(raw, "number", int, 0), _get(raw, "time", str, ""), raw.get("host"), raw.get("address"), _get(raw, "port", int, 0),
                    _get(raw, "verdict", str, "denied"), raw.get("rule"), _get(raw, "why", str, ""), _get(raw, "kind", str, "tcp"), raw)
+
+
+@dataclass(frozen=True)
+class ImageImport:
+    """An imported image."""
+
+    name: str
+    id: str
+    tree: str
+    size: int
+    entries: int
+    is_new: bool
+    """False: the store had it already."""
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    """Numbers of things that were left out: devices, pipes, setid, capabilities, attributes."""
+    notes: tuple[str, ...] = ()
+    """As in ImageInfo."""
+    raw: Raw = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, raw: Raw) -> ImageImport:
+        return cls(_get(raw, "name", str, ""), _get(raw, "id", str, ""), _get(raw, "tree", str, ""), _get(raw, "size", int, 0),
+                   _get(raw, "entries", int, 0), _get(raw, "isNew", bool, False), _get(raw, "dropped", dict, {}),
+                   tuple(_get(raw, "notes", list, [])), raw)

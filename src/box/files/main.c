@@ -2,6 +2,7 @@
  * arrive on descriptor 3; relative paths are below DIRECTORY, by default /workspace. Exits when the
  * channel closes.
  * cloche-files --pack PATH...: write these directories as an archive to standard output.
+ * cloche-files --pack-system: the same of the system's directories, for an image.
  * cloche-files --unpack DIRECTORY [EMPTIED]: read such an archive from standard input; the contents
  * of EMPTIED are removed first.
  * Runs in: cloche-files, within a box, with its user's rights. */
@@ -29,7 +30,8 @@ static int print_error(const struct cloche_err *e)
 
 static int usage(void)
 {
-        fprintf(stderr, "usage: cloche-files [DIRECTORY], cloche-files --pack PATH..., cloche-files --unpack DIRECTORY "
+        fprintf(stderr, "usage: cloche-files [DIRECTORY], cloche-files --pack PATH..., cloche-files --pack-system, "
+                        "cloche-files --unpack DIRECTORY "
                         "[EMPTIED]; all are absolute paths\n");
         return 2;
 }
@@ -77,6 +79,8 @@ int main(int argc, char **argv)
         umask(0);
         if (argc > 2 && strcmp(argv[1], "--pack") == 0 && all_absolute(argv + 2))
                 return pack_save(STDOUT_FILENO, argv + 2, &e) < 0 ? print_error(&e) : 0;
+        if (argc == 2 && strcmp(argv[1], "--pack-system") == 0)
+                return pack_system(STDOUT_FILENO, &e) < 0 ? print_error(&e) : 0;
         if ((argc == 3 || argc == 4) && strcmp(argv[1], "--unpack") == 0 && all_absolute(argv + 2))
                 return unpack_files(argv[2], argv[3], &e) < 0 ? print_error(&e) : 0;
         if (argc > 2 || !all_absolute(argv + 1))

@@ -1,9 +1,10 @@
-/* cloche sandbox create, ls, get, metrics, set, stop, save, pause, resume, fork, snapshot, rm; cloche snapshot ls, get,
- * rm; cloche packages ls, rm. Runs in: the CLI, as its user. */
+/* cloche sandbox create, ls, get, metrics, set, stop, save, commit, pause, resume, fork, snapshot, rm; cloche snapshot
+ * ls, get, rm; cloche packages ls, rm. Runs in: the CLI, as its user. */
 #include "cli/options/options.h"
 #include "cli/options/quantity.h"
 #include "cli/output/object.h"
 #include "cli/output/print.h"
+#include "cli/run/image-store.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -214,6 +215,23 @@ static int resume(struct cli_request *request)
         return each(request, "sandbox.resume", 0, print_resumed);
 }
 
+static int commit(struct cli_request *request)
+{
+        json_t *config = json_pack("{s:o*, s:O*, s:s*}", "env", sandbox_env(request), "labels", request->sandbox.labels,
+                                   "workingDir", request->sandbox.cwd),
+               *answer = NULL;
+        int code = sandbox_request_once(request, "sandbox.commit",
+                                        json_pack("{s:s, s:s, s:o, s:s*}", "sandbox", request->positional[0], "image",
+                                                  request->positional[1], "config", config, "comment",
+                                                  request->sandbox.word),
+                                        &answer);
+
+        if (code == 0)
+                image_print_import(request, answer);
+        json_decref(answer);
+        return code;
+}
+
 static int drop(struct cli_request *request)
 {
         return each(request, "sandbox.delete", !request->force, NULL);
@@ -420,6 +438,12 @@ const struct cli_handler command_snapshot_rm = {
         .expected = "snapshots",
         .positional_min = 1,
         .positional_max = CLI_WORDS_MAX,
+};
+const struct cli_handler command_sandbox_commit = {
+        .run = commit,
+        .expected = "a sandbox and a name for the image",
+        .positional_min = 2,
+        .positional_max = 2,
 };
 const struct cli_handler command_packages_ls = {.run = list_packages};
 const struct cli_handler command_packages_rm = {

@@ -3,6 +3,7 @@
 #include "loop.h"
 #include "client.h"
 #include "connection.h"
+#include "daemon/images/commit.h"
 #include "daemon/images/program.h"
 #include "daemon/images/upload.h"
 #include "daemon/preview/preview.h"
@@ -400,6 +401,8 @@ static int start_sandboxes(struct daemon *d, struct cloche_err *e)
                 .preview_is_tls = d->options.tls_key != NULL,
                 .reach = d->options.connect_fd >= 0 ? SANDBOXES_BY_OPERATION : SANDBOXES_BY_COMMAND,
                 .token_reach = listen_needs_token(d) ? SANDBOXES_BY_OPERATION : SANDBOXES_OUT_OF_REACH,
+                .images = &images_of_sandboxes,
+                .images_data = d,
                 .env = env,
                 .gemrc = gemrc,
                 .network = network,

@@ -110,10 +110,9 @@ static struct copy *copy_new(struct sandbox *s, struct control *control, copy_do
         return copy;
 }
 
-int sandbox_copy_out(struct sandbox *s, struct control *control, const char *path, copy_done done, void *data,
-                     struct copy **ret, struct cloche_err *e)
+static int copy_out(struct sandbox *s, struct control *control, const char *const *argv, copy_done done, void *data,
+                    struct copy **ret, struct cloche_err *e)
 {
-        const char *const argv[] = {"cloche-files", "--pack", path, NULL};
         struct copy *copy = copy_new(s, control, done, data, e);
         int r;
 
@@ -137,6 +136,21 @@ int sandbox_copy_reopen(int fd)
         snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
         r = open(path, O_RDONLY | O_CLOEXEC);
         return r < 0 ? -errno : r;
+}
+
+int sandbox_copy_out(struct sandbox *s, struct control *control, const char *path, copy_done done, void *data,
+                     struct copy **ret, struct cloche_err *e)
+{
+        const char *const argv[] = {"cloche-files", "--pack", path, NULL};
+
+        return copy_out(s, control, argv, done, data, ret, e);
+}
+
+int sandbox_copy_system(struct sandbox *s, copy_done done, void *data, struct copy **ret, struct cloche_err *e)
+{
+        static const char *const argv[] = {"cloche-files", "--pack-system", NULL};
+
+        return copy_out(s, &s->control, argv, done, data, ret, e);
 }
 
 int sandbox_copy_in(struct sandbox *s, struct control *control, int fd, int empties, copy_done done, void *data,

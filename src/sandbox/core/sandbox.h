@@ -31,12 +31,26 @@ enum sandboxes_reach {
         SANDBOXES_OUT_OF_REACH, /* only the daemon's options for new sandboxes */
 };
 
+/* The image store, to which sandbox.commit adds. */
+struct sandbox_images {
+        /* Fails unless this caller may add images. */
+        int (*check)(void *data, int64_t principal, struct cloche_err *e);
+        /* Make an image of an archive of changes. fd: sealed, borrowed; params: of the image program, stolen. done is
+         * called once, never from within; one of result and e is NULL, borrowed. */
+        int (*commit)(void *data, int64_t principal, int fd, json_t *params,
+                      void (*done)(void *done_data, const json_t *result, const struct cloche_err *e), void *done_data,
+                      void **ret, struct cloche_err *e);
+        void (*cancel)(void *commit); /* before done: nothing is kept */
+};
+
 struct sandboxes_options {
         cloche_engine *engine;
         const struct sandbox_boxes *boxes; /* core/box.h; NULL: boxes of the engine's keeper */
         const char *state_dir;             /* for saved sandboxes; NULL: they end with the process */
         const char *preview_host;          /* HOST or HOST:PORT of preview URLs; NULL: none */
         int preview_is_tls;
+        const struct sandbox_images *images; /* NULL: there is none */
+        void *images_data;
         enum sandboxes_reach reach, token_reach; /* token_reach: of negative principals */
         const json_t *env;      /* variables of all programs, unless the sandbox or the request has them; NULL: none */
         const char *gemrc;      /* text of the file SANDBOX_GEMRC in each sandbox; NULL: none */

@@ -1749,7 +1749,7 @@ export interface ImageUpload {
 
 /** An imported image. */
 export interface ImageImported {
-  /** Its name, NAME:TAG. */
+  /** Its name, NAME:TAG; empty: it has none. */
   name: string
   /** Its digest. */
   id: string
@@ -1845,6 +1845,7 @@ export interface Answers {
   'sandbox.update': Sandbox
   'sandbox.stop': SandboxStopped
   'sandbox.save': Sandbox
+  'sandbox.commit': ImageImported
   'sandbox.pause': Sandbox
   'sandbox.resume': SandboxResumed
   'sandbox.fork': SandboxForks

@@ -93,6 +93,20 @@ export interface SandboxStopParams {
   sync?: Record<string, unknown> | undefined
 }
 
+/** Parameters of sandbox.commit. */
+export interface SandboxCommitParams {
+  /** The name to give, NAME[:TAG]; absent: none, so that image.prune removes it. */
+  image?: string | undefined
+  /** Changes of the configuration of its image: {env, labels, workingDir, user, entrypoint, cmd, exposedPorts}. env and labels are objects whose members are added, exposedPorts a list that is added, entrypoint and cmd lists of text; null removes. */
+  config?: Record<string, unknown> | undefined
+  /** The step that made the changes; createdBy of the image. */
+  comment?: string | undefined
+  /** 64 digits: a later build of the same caller finds the image by them. */
+  key?: string | undefined
+  /** The time of all changed files, since 1970; absent: their own. */
+  timeMs?: number | undefined
+}
+
 /** Parameters of sandbox.pause. */
 export interface SandboxPauseParams {
   /** false: do not save its files before. */
@@ -694,6 +708,7 @@ export type Method =
   | 'sandbox.update'
   | 'sandbox.stop'
   | 'sandbox.save'
+  | 'sandbox.commit'
   | 'sandbox.pause'
   | 'sandbox.resume'
   | 'sandbox.fork'
@@ -791,6 +806,11 @@ export class SandboxOperations {
   /** Save the files as they are now; processes go on. */
   async save (options: OperationOptions = {}): Promise<Answers['sandbox.save']> {
     return await this.ask('sandbox.save', {}, options)
+  }
+
+  /** Make an image of a sandbox with a writable root: its image with the changes outside of /workspace, /tmp, /home, /root and /run. Its programs go on; files that they write meanwhile may be old or new. --image-changes decides who may. */
+  async commit (params: SandboxCommitParams = {}, options: OperationOptions = {}): Promise<Answers['sandbox.commit']> {
+    return await this.ask('sandbox.commit', params, options)
   }
 
   /** Freeze all processes; they keep their memory. The answer comes when all are frozen. The next request that needs them, or sandbox.resume, lets them go on. */

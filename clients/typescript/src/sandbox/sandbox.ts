@@ -1,5 +1,5 @@
 import type { Answers } from '../generated/answers.js'
-import type { SandboxCreateParams, SandboxForkParams, SandboxPauseParams, SandboxSnapshotParams, SandboxStopParams, SandboxUpdateParams } from '../generated/sandbox.js'
+import type { SandboxCommitParams, SandboxCreateParams, SandboxForkParams, SandboxPauseParams, SandboxSnapshotParams, SandboxStopParams, SandboxUpdateParams } from '../generated/sandbox.js'
 import type { OperationOptions } from '../internal/asking.js'
 import type { LifeEvent, NetworkDecision, NetworkPolicy, SandboxInfo, SnapshotInfo } from './answers.js'
 import { Box } from './core.js'
@@ -248,6 +248,11 @@ export class Sandbox extends ExecutionSession {
   /** Saves its files; processes keep running. */
   async save (options: OperationOptions = {}): Promise<void> {
     await this.ask('sandbox.save', {}, async (box) => await box.save(options))
+  }
+
+  /** Makes an image of a sandbox with writableRoot: its image with the changes outside of /workspace, /tmp, /home, /root and /run. */
+  async commit ({ image, config, comment, key, timeMs, ...options }: OperationOptions & SandboxCommitParams = {}): Promise<Answers['sandbox.commit']> {
+    return await this.ask('sandbox.commit', {}, async (box) => await box.commit({ image, config, comment, key, timeMs }, options))
   }
 
   /** Freezes all its processes, which keep their memory; its files are saved first, unless save is false. The next use lets them go on. With memory: false only its files are kept. */

@@ -12,6 +12,7 @@
 #include "box/files/tree/walk.h"
 #include "helpers/fs/rules/link.h"
 #include "jail/root/plan.h"
+#include "proto/image.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -36,6 +37,7 @@ struct pack {
         int refuses_links;   /* refuse links that lead out of the tree */
         int is_change;       /* in the layers of a writable root, which are read-only here */
         int is_saving;       /* give the owner, who packs, the rights to read */
+        int is_system;       /* leave out the directories of the box at the top */
         struct modes opened; /* of the directories on the way */
         dev_t saved_device;  /* of the first saved directory; 0: none yet */
         const char *prefix;  /* prefix of members' names: "" or ends in a slash */
@@ -290,6 +292,8 @@ static int pack_found(void *data, enum walk_event event, const struct walk_entry
                 return WALK_PASS_OVER;
         if (p->is_saving && entry->status->st_dev != p->saved_device)
                 return WALK_PASS_OVER; /* a mount of the box */
+        if (p->is_system && image_top_is_box(entry->path, strlen(entry->path)))
+                return WALK_PASS_OVER;
         if (!S_ISREG(mode) && !S_ISDIR(mode) && !S_ISLNK(mode) && !is_whiteout(p, entry->status))
                 return WALK_ON;
         path = *p->prefix ? path_join(p->prefix, entry->path) : strdup(entry->path);
@@ -440,12 +444,13 @@ static int save_changes(struct pack *p, struct cloche_err *e)
         return walk_tree(fd, &walk, e);
 }
 
-int pack_save(int fd, char *const *paths, struct cloche_err *e)
+static int save(int fd, char *const *paths, int is_system, struct cloche_err *e)
 {
         static struct pack p;
         int r;
 
         p.is_saving = 1;
+        p.is_system = is_system;
         r = archive_begin(fd, "tar.zst", "", &p.archive, &p.is_zip, e);
         if (r < 0)
                 return r;
@@ -464,4 +469,16 @@ int pack_save(int fd, char *const *paths, struct cloche_err *e)
                 archive_entry_linkresolver_free(p.links);
         archive_close(&p.archive);
         return r;
+}
+
+int pack_save(int fd, char *const *paths, struct cloche_err *e)
+{
+        return save(fd, paths, 0, e);
+}
+
+int pack_system(int fd, struct cloche_err *e)
+{
+        char root[] = "/";
+
+        return save(fd, (char *const[]){root, NULL}, 1, e);
 }
