@@ -237,6 +237,20 @@ static int make_tree(struct import *import, const struct commit_options *options
         return r;
 }
 
+static int commit_tree(struct import *import, const struct commit_options *options, int base_fd, int source_fd,
+                       json_t **ret, struct cloche_err *e)
+{
+        int r = incoming_begin(import->store, &import->incoming, e);
+
+        if (r < 0)
+                return r;
+        r = make_tree(import, options, base_fd, source_fd, e);
+        if (r == 0)
+                r = import_commit(import, ret, e);
+        incoming_end(import->store, &import->incoming);
+        return r;
+}
+
 int commit_run(const struct store *store, int source_fd, const struct commit_options *options, struct work *work,
                json_t **ret, struct cloche_err *e)
 {
@@ -246,6 +260,7 @@ int commit_run(const struct store *store, int source_fd, const struct commit_opt
         struct import import = {.store = store, .options = &named, .work = work, .kind = "commit"};
         _cleanup_fd_ int base_fd = -EBADF;
         json_t *record = NULL;
+        bool is_same;
         int r = find_base(store, options, &record, e);
 
         *ret = NULL;
@@ -256,13 +271,16 @@ int commit_run(const struct store *store, int source_fd, const struct commit_opt
                 r = take_facts(&import, record, options->created_by, e);
         if (r == 0)
                 r = merge(import.config, options->config, e);
-        if (r == 0)
-                r = incoming_begin(store, &import.incoming, e);
-        if (r == 0) {
-                r = make_tree(&import, options, base_fd, source_fd, e);
-                if (r == 0)
-                        r = import_commit(&import, ret, e);
-                incoming_end(store, &import.incoming);
+        /* Another working directory may have to be made in the tree. */
+        is_same = r == 0 && !options->changes &&
+                  json_equal(json_object_get(import.config, "workingDir"),
+                             json_object_get(json_object_get(record, "config"), "workingDir"));
+        if (is_same) {
+                import.layers--;
+                import.drops = json_incref(json_object_get(record, "dropped"));
+                r = import_commit_again(&import, base_fd, record, ret, e);
+        } else if (r == 0) {
+                r = commit_tree(&import, options, base_fd, source_fd, ret, e);
         }
         import_done(&import);
         json_decref(record);

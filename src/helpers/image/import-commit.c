@@ -214,35 +214,56 @@ static int place(struct import *import, const char *id, const char *tree, const 
         return r == 0 ? set_name(import, id, e) : r;
 }
 
+/* Make the record of a tree that is listed, and give both their names. */
+static int finish(struct import *import, const struct listing *listing, json_t *settings, json_t **ret,
+                  struct cloche_err *e)
+{
+        char id[HASH_TEXT_SIZE];
+        json_t *record = make_record(import, listing);
+        bool is_new = false;
+        int r = record && json_object_update(record, settings) == 0 ? record_identify(record, id, e)
+                                                                    : work_no_memory(e);
+
+        if (r == 0)
+                r = place(import, id, listing->hex, record, &is_new, e);
+        if (r == 0)
+                r = answer(import, id, record, is_new, ret, e);
+        json_decref(record);
+        return r;
+}
+
 int import_commit(struct import *import, json_t **ret, struct cloche_err *e)
 {
         struct listing listing;
-        char id[HASH_TEXT_SIZE];
-        json_t *settings = NULL, *record = NULL;
-        bool is_new = false;
+        json_t *settings = NULL;
         int r = describe_tree(import, &listing, &settings, e);
 
-        if (r < 0) {
-                json_decref(settings);
-                return r;
-        }
         crash_point();
         /* Before the flush: copies that links replace are never written to the disk. */
-        if (!has_tree(import->store, listing.hex))
+        if (r == 0 && !has_tree(import->store, listing.hex))
                 r = share_files(import->store, &import->incoming, listing.hex, import->work, e);
         /* All contents reach the disk before the names that make them an image. */
         if (r == 0 && syncfs(import->store->fd) < 0)
                 r = failed(e, "flush the tree");
         crash_point();
-        record = make_record(import, &listing);
         if (r == 0)
-                r = record && json_object_update(record, settings) == 0 ? record_identify(record, id, e)
-                                                                        : work_no_memory(e);
+                r = finish(import, &listing, settings, ret, e);
+        json_decref(settings);
+        return r;
+}
+
+int import_commit_again(struct import *import, int tree_fd, const json_t *below, json_t **ret, struct cloche_err *e)
+{
+        struct listing listing = {.entries = (uint64_t)json_integer_value(json_object_get(below, "entries")),
+                                  .bytes = (uint64_t)json_integer_value(json_object_get(below, "size"))};
+        json_t *settings = NULL;
+        int r = settings_check(import->config, e);
+
+        memcpy(listing.hex, record_tree(below), HASH_TEXT_SIZE);
         if (r == 0)
-                r = place(import, id, listing.hex, record, &is_new, e);
+                r = settings_make(tree_fd, import->store->keeps_ids, import->config, &settings, e);
         if (r == 0)
-                r = answer(import, id, record, is_new, ret, e);
-        json_decref(record);
+                r = finish(import, &listing, settings, ret, e);
         json_decref(settings);
         return r;
 }

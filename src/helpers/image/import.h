@@ -47,6 +47,9 @@ void import_done(struct import *import);
 CLOCHE_MUST_CHECK int import_find_again(struct import *import, char ret_id[HASH_TEXT_SIZE], struct cloche_err *e);
 /* Move incoming/tree to its place and name it. */
 CLOCHE_MUST_CHECK int import_commit(struct import *import, json_t **ret, struct cloche_err *e);
+/* Make an image of the tree of another one, which is in its place. */
+CLOCHE_MUST_CHECK int import_commit_again(struct import *import, int tree_fd, const json_t *below, json_t **ret,
+                                          struct cloche_err *e);
 /* Give the name to an image that is there. -CLOCHE_E_NOT_FOUND: it was removed meanwhile. */
 CLOCHE_MUST_CHECK int import_name(struct import *import, const char *id, json_t **ret, struct cloche_err *e);
 

@@ -62,8 +62,9 @@ static int open_in_tree(int tree_fd, const char *path, int flags)
 
 /* -- environment ---------------------------------------------------------------------------------------------- */
 
-static int check_env(const json_t *list, struct cloche_err *e)
+int settings_check(const json_t *config, struct cloche_err *e)
 {
+        const json_t *list = json_object_get(config, "env");
         size_t bytes = 0;
 
         if (json_array_size(list) > IMAGE_ENV_MAX)
@@ -317,7 +318,7 @@ int settings_prepare(int tree_fd, const json_t *config, struct cloche_err *e)
         _cleanup_fd_ int parent_fd = image_tree_open_below(tree_fd, "", O_RDONLY);
         const char *given = text_of(config, "workingDir");
         char path[IMAGE_DIRECTORY_SIZE], *name = path + 1;
-        int r = check_env(json_object_get(config, "env"), e);
+        int r = settings_check(config, e);
 
         if (r < 0 || !*given || !clean(given, path) || !path[1] || find_place(path) >= 0)
                 return r;

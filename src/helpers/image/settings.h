@@ -6,6 +6,8 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+/* -CLOCHE_E_BAD_ARCHIVE: the configuration has too many variables. */
+CLOCHE_MUST_CHECK int settings_check(const json_t *config, struct cloche_err *e);
 /* Make the working directory of a new tree if no part of its path is a link. -CLOCHE_E_BAD_ARCHIVE: the
  * configuration has too many variables. */
 CLOCHE_MUST_CHECK int settings_prepare(int tree_fd, const json_t *config, struct cloche_err *e);
