@@ -21,6 +21,9 @@
 #include <unistd.h>
 
 extern int mount(const char *source, const char *target, const char *type, unsigned long flags, const void *data);
+/* Files of a build's steps that are in no image (src/cli/build): commits and saves leave this place out. */
+#define SECRETS "run/secrets"
+#define SECRETS_TARGET "/dev/shm/secrets"
 #define MS_FLAGS_NEW_ROOT (2 | 4) /* MS_NOSUID, MS_NODEV: of <sys/mount.h>, which clashes with <linux/mount.h> */
 #define MS_NOEXEC_FLAG 8
 #define MS_FLAGS_TERMINALS (2 | MS_NOEXEC_FLAG) /* MS_NOSUID; with MS_NODEV they could not be opened */
@@ -478,6 +481,8 @@ static int build(const struct jail_plan *plan, struct root_sources *sources, str
 
         if (r == 0 && plan->has_writable_root)
                 r = make_directory(JAIL_CHANGES, 0755, e);
+        if (r == 0 && plan->has_writable_root && symlink(SECRETS_TARGET, SECRETS) < 0)
+                r = err_os(e, CLOCHE_E_RESOURCE, errno, "make /" SECRETS);
         for (unsigned i = 0; r == 0 && i < sources->count; i++)
                 r = attach_source(&sources->rows[i], e);
         if (r == 0)
