@@ -29,7 +29,7 @@ static void on_signal(int number)
         (void)!write(wake_fds[1], "!", 1);
 }
 
-static int catch_signals(void)
+int copy_catch_signals(void)
 {
         struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
 
@@ -150,7 +150,7 @@ static int cp(struct cli_request *request)
                 return cli_bad("one of '%s' and '%s' must be SANDBOX:PATH, the other a path of the host (./a:b if "
                                "it has a colon)",
                                source, target);
-        code = catch_signals();
+        code = copy_catch_signals();
         if (code == 0)
                 code = sandbox_open(request, &copy.client);
         if (code)

@@ -1,5 +1,6 @@
 /* cloche image build and cloche image debian: images of packages. Runs in: the CLI, as its user; mmdebstrap and npm do
  * the work, with the rights of that user. */
+#include "cli/build/command.h"
 #include "cli/options/options.h"
 #include "cli/run/debian-image.h"
 #include "cli/run/image-store.h"
@@ -186,11 +187,10 @@ static int build_standard(struct cli_request *request)
 
 static int build(struct cli_request *request)
 {
-        if (!request->debian.is_standard)
-                return cli_bad("the standard image is the only one that can be built: cloche image build --standard "
-                               "(cloche image debian makes one of packages, cloche image import takes those of other "
-                               "programs)");
-        return build_standard(request);
+        if (request->debian.is_standard)
+                return build_standard(request);
+        return request->positional_count ? build_image(request)
+                                         : cli_bad("expected the directory of the Dockerfile, or --standard");
 }
 
 static int debian(struct cli_request *request)

@@ -449,6 +449,8 @@ void options_done(struct cli_request *request)
         for (size_t i = 0; i < request->text_count; i++)
                 free(request->texts[i]);
         json_decref(request->languages);
+        json_decref(request->build.args);
+        json_decref(request->build.secrets);
         free(request->positional);
         free(request->code);
 }

@@ -46,6 +46,11 @@ struct cli_request {
                 const char *suite, *packages, *sources; /* NULL: not given */
                 int is_standard;
         } debian;
+        struct {
+                const char *file, *tag; /* NULL: not given */
+                json_t *args, *secrets; /* objects, owned; NULL: none */
+                int is_reproducible, is_uncached;
+        } build;
         uint64_t keep_bytes; /* UINT64_MAX: not given */
         const char *token_file;
         int of_daemon; /* the image store of a daemon; or its socket is named */

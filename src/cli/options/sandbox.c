@@ -186,3 +186,38 @@ int options_set_standard(struct cli_request *r, const char *v)
         r->positional[r->positional_count++] = "-";
         return 0;
 }
+
+/* NAME=VALUE, or NAME with the value from here. */
+int options_set_build_arg(struct cli_request *r, const char *v)
+{
+        const char *equals = strchr(v, '='), *value = equals ? equals + 1 : getenv(v);
+
+        if (equals == v || !*v || !value)
+                return cli_bad("--build-arg: '%s' is not NAME=VALUE, or is not set here", v);
+        if (!r->build.args)
+                r->build.args = json_object();
+        if (json_object_setn_new(r->build.args, v, equals ? (size_t)(equals - v) : strlen(v), json_string(value)) < 0)
+                return cli_bad("--build-arg: '%s' is not text in UTF-8", v);
+        return 0;
+}
+
+/* id=ID,src=FILE, in any order. The ID becomes the name of a file. */
+int options_set_secret(struct cli_request *r, const char *v)
+{
+        static const char characters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+        const char *source = strncmp(v, "src=", 4) == 0 ? v + 4
+                             : strstr(v, ",src=")       ? strstr(v, ",src=") + 5
+                                                        : "",
+                   *id = strncmp(v, "id=", 3) == 0 ? v + 3
+                         : strstr(v, ",id=")       ? strstr(v, ",id=") + 4
+                                                   : "";
+        size_t size = strcspn(id, ","), source_size = strcspn(source, ",");
+
+        if (size == 0 || source_size == 0 || *id == '.' || strspn(id, characters) != size || size > 100)
+                return cli_bad("--secret: '%s' is not id=ID,src=FILE", v);
+        if (!r->build.secrets)
+                r->build.secrets = json_object();
+        if (json_object_setn_new(r->build.secrets, id, size, json_stringn(source, source_size)) < 0)
+                return cli_bad("--secret: '%s' is not text in UTF-8", v);
+        return 0;
+}

@@ -31,7 +31,7 @@
 /* -- the directory -------------------------------------------------------------------------------------------- */
 
 /* Others may pass the directory above root's, which the daemon's state may share. */
-static int find_store(const struct cli_request *request, char *ret, size_t size)
+int image_store_path(const struct cli_request *request, char *ret, size_t size)
 {
         char buffer[XDG_PATH_BYTES];
         const char *path = request->engine.images_dir;
@@ -49,7 +49,7 @@ static int find_store(const struct cli_request *request, char *ret, size_t size)
 int image_store_open(const struct cli_request *request, int *ret)
 {
         char path[XDG_PATH_BYTES];
-        int code = find_store(request, path, sizeof(path));
+        int code = image_store_path(request, path, sizeof(path));
 
         if (code == 0)
                 code = cli_xdg_make_directories(path);
@@ -217,36 +217,52 @@ static void name_user(int store_fd, struct cloche_err *e)
                 name_sandboxes(tree, e);
 }
 
-int image_store_request(const struct cli_request *request, const char *method, json_t *params, int data_fd,
-                        json_t **ret)
+static int ask(const struct cli_request *request, const char *method, json_t *params, int data_fd, json_t **ret,
+               struct cloche_err *e)
 {
         _cleanup_fd_ int store_fd = -EBADF;
         char program[PATH_MAX];
         json_t *opened = NULL;
         struct image_client c;
-        struct cloche_err e = {0};
         int code = image_store_open(request, &store_fd), r;
 
         *ret = NULL;
         if (code == 0)
                 code = find_program(program, sizeof(program));
-        if (code == 0 && image_client_start(program, store_fd, data_fd, 0, &c, &e) < 0)
-                code = sandbox_fail(&e);
+        if (code == 0 && image_client_start(program, store_fd, data_fd, 0, &c, e) < 0)
+                code = 1;
         if (code) {
                 json_decref(params);
                 return code;
         }
         progress_watch(progress_now);
-        r = image_client_request(&c, "open", json_object(), NULL, &opened, &e);
+        r = image_client_request(&c, "open", json_object(), NULL, &opened, e);
         json_decref(opened);
         if (r == 0)
-                r = image_client_request(&c, method, params ? params : json_object(), show, ret, &e);
+                r = image_client_request(&c, method, params ? params : json_object(), show, ret, e);
         else
                 json_decref(params);
         progress_end();
         image_client_stop(&c);
-        name_user(store_fd, &e);
-        return r == 0 ? 0 : e.code == CLOCHE_E_CANCELLED ? (sandbox_fail(&e), SIGNALS_CANCELLED) : sandbox_fail(&e);
+        name_user(store_fd, e);
+        return r < 0;
+}
+
+int image_store_ask(const struct cli_request *request, const char *method, json_t *params, json_t **ret,
+                    struct cloche_err *ret_e)
+{
+        return ask(request, method, params, -1, ret, ret_e);
+}
+
+int image_store_request(const struct cli_request *request, const char *method, json_t *params, int data_fd,
+                        json_t **ret)
+{
+        struct cloche_err e = {0};
+        int code = ask(request, method, params, data_fd, ret, &e);
+
+        if (e.code)
+                code = sandbox_fail(&e);
+        return e.code == CLOCHE_E_CANCELLED ? SIGNALS_CANCELLED : code;
 }
 
 static char *settings_text(const json_t *image)

@@ -3,6 +3,7 @@
 #ifndef CLOCHE_CLI_RUN_IMAGE_STORE_H
 #define CLOCHE_CLI_RUN_IMAGE_STORE_H
 
+#include <cloche/error.h>
 #include <jansson.h>
 
 struct cli_request;
@@ -13,6 +14,11 @@ int image_store_open(const struct cli_request *request, int *ret);
  * or the output; -1: none. *ret: the answer, a new reference. */
 int image_store_request(const struct cli_request *request, const char *method, json_t *params, int data_fd,
                         json_t **ret);
+/* The same without printing an error of the store: *ret_e has it, code 0 if a line was printed. */
+int image_store_ask(const struct cli_request *request, const char *method, json_t *params, json_t **ret,
+                    struct cloche_err *ret_e);
+/* Write the path of the store. */
+int image_store_path(const struct cli_request *request, char *ret, size_t size);
 /* Print the answer of an import: the name, and on standard error what was left out. */
 void image_print_import(const struct cli_request *request, const json_t *answer);
 /* Set the engine's image to the tree of request->image_name. */

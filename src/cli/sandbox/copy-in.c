@@ -253,6 +253,8 @@ static void send_entry(struct in *in, int dir_fd, const char *entry, const char 
 
         if (r < 0)
                 r = err_os(&e, CLOCHE_E_UNREADABLE_FILE, errno, "cannot read '%s'", name);
+        else if (in->copy->stays && in->copy->stays(in->copy->stays_data, name, S_ISDIR(st.st_mode)))
+                r = 0;
         else if (S_ISLNK(st.st_mode))
                 r = add_link(in, dir_fd, entry, path, &e);
         else if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
@@ -286,6 +288,21 @@ static int find_target(struct copy *copy, const char *host, const char *inside, 
         if (strcmp(last, ".") == 0 || strcmp(last, "..") == 0 || strcmp(last, "/") == 0)
                 return copy_join(ret, "", inside, e);
         return copy_join(ret, inside, last, e);
+}
+
+int cli_copy_entry(struct copy *copy, int dir_fd, const char *entry, const char *name, const char *inside)
+{
+        struct in in = {.copy = copy, .links = BUF_INIT(16u << 20), .piece = malloc(COPY_PIECE_BYTES)};
+        struct cloche_err e = {0};
+        int r = in.piece ? 0 : err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "copy");
+
+        if (r == 0)
+                send_entry(&in, dir_fd, entry, name, inside);
+        if (r == 0)
+                r = send_links(&in, &e);
+        buf_done(&in.links);
+        free(in.piece);
+        return r < 0 ? sandbox_fail(&e) : copy->code;
 }
 
 int cli_copy_in(struct copy *copy, const char *host, const char *inside)

@@ -13,12 +13,19 @@ struct copy {
         struct daemon_client client;
         const char *sandbox;
         int code; /* exit code so far: entries that fail are reported and skipped */
+        /* Return true for an entry below a directory of the host that stays there; name: with those of the
+         * directories, from the one that was given on. NULL: none does. */
+        int (*stays)(void *data, const char *name, int is_directory);
+        void *stays_data;
 };
 
 /* Each returns 0, or the exit code after a line was printed. */
 
 /* inside: an absolute path of the sandbox, or one below its /workspace; host: a path of the host, or "-". */
 int cli_copy_in(struct copy *copy, const char *host, const char *inside);
+/* Copy the entry of an open directory to exactly that path; the contents of a directory join those that are there.
+ * name: for messages. */
+int cli_copy_entry(struct copy *copy, int dir_fd, const char *entry, const char *name, const char *inside);
 int cli_copy_out(struct copy *copy, const char *inside, const char *host);
 
 /* One request for a path; more is stolen and may be NULL. *ret: the answer, to be freed; ret may be NULL. */
@@ -30,6 +37,8 @@ int copy_join(char ret[COPY_PATH_BYTES], const char *directory, const char *name
 const char *copy_last(const char *path, char ret[COPY_PATH_BYTES]);
 /* Fetch file.stat of a path of the sandbox: an entry, a new reference; NULL: not found. */
 int copy_stat(struct copy *copy, const char *inside, json_t **ret, struct cloche_err *e);
+/* Have signals cancel, from now on. 0, or a line was printed. */
+int copy_catch_signals(void);
 /* True after SIGINT, SIGTERM or SIGHUP: remove partial files and start nothing new. */
 int copy_is_cancelled(void);
 /* Wait until fd is readable or the copy is cancelled. */

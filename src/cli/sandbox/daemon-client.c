@@ -70,6 +70,18 @@ int daemon_open(const char *path, int takes_notice, struct daemon_client *ret, s
         return r;
 }
 
+int daemon_adopt(int fd, struct daemon_client *ret, struct cloche_err *e)
+{
+        int r;
+
+        *ret = (struct daemon_client){.fd = fd, .missing = json_array()};
+        wire_client_init(&ret->client, ret->fd, FRAME_BYTES_MAX, OUT_BYTES_MAX);
+        r = greet(ret, 0, e);
+        if (r < 0)
+                daemon_close(ret);
+        return r;
+}
+
 void daemon_close(struct daemon_client *c)
 {
         wire_client_done(&c->client);

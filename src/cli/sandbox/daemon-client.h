@@ -40,6 +40,8 @@ struct daemon_message {
 /* takes_notice: the caller will print the daemon's notice, if any. CLOCHE_E_NOT_FOUND: no daemon
  * listens; CLOCHE_E_PROTOCOL: the connection closed before the greeting. */
 CLOCHE_MUST_CHECK int daemon_open(const char *path, int takes_notice, struct daemon_client *ret, struct cloche_err *e);
+/* The same over a connected socket, which is taken. */
+CLOCHE_MUST_CHECK int daemon_adopt(int fd, struct daemon_client *ret, struct cloche_err *e);
 void daemon_close(struct daemon_client *c);
 
 /* Queue a request. params is stolen, NULL if jansson refused them; *ret_id identifies the request. */

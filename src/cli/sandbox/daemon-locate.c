@@ -61,7 +61,7 @@ static int find_on_path(char *ret, size_t size)
         return 0;
 }
 
-static int find_program(char *ret, size_t size, struct cloche_err *e)
+int daemon_find_program(char *ret, size_t size, struct cloche_err *e)
 {
         const char *named = getenv("CLOCHE_DAEMON");
 
@@ -112,7 +112,7 @@ static void read_line(int fd, char *ret, size_t size)
 static int start(char ret[DAEMON_SOCKET_BYTES], struct cloche_err *e)
 {
         char program[PATH_MAX];
-        int pair[2], status = 0, r = find_program(program, sizeof(program), e);
+        int pair[2], status = 0, r = daemon_find_program(program, sizeof(program), e);
         pid_t pid;
 
         if (r < 0)

@@ -322,7 +322,7 @@ json_t *sandbox_network(const struct cli_request *request)
 }
 
 /* 'it'\''s' */
-static int quote(struct buf *out, const char *word)
+int sandbox_quote(struct buf *out, const char *word)
 {
         int r = buf_append(out, "'", 1);
 
@@ -341,7 +341,7 @@ json_t *sandbox_command(const struct cli_request *request)
         for (size_t i = 0; r == 0 && i < request->run.argc; i++) {
                 r = i ? buf_append(&text, " ", 1) : 0;
                 if (r == 0)
-                        r = quote(&text, request->run.argv[i]);
+                        r = sandbox_quote(&text, request->run.argv[i]);
         }
         return r == 0 ? json_stringn(text.data, text.size) : NULL;
 }

@@ -49,10 +49,11 @@ static int begin(void *data, int64_t principal, int fd, json_t *params,
 {
         struct daemon *d = data;
         struct image_commit *commit = malloc(sizeof(*commit));
-        int r = 0;
+        int is_owner = images_is_owner(d, principal), r = 0;
 
-        if (!commit || json_object_set_new(params, "principal", json_integer(principal)) < 0 ||
-            json_object_set_new(params, "keep", json_boolean(!images_is_owner(d, principal))) < 0)
+        /* Steps of builds are the caller's; the owners of the store have theirs in common. */
+        if (!commit || json_object_set_new(params, "principal", json_integer(is_owner ? 0 : principal)) < 0 ||
+            json_object_set_new(params, "keep", json_boolean(!is_owner)) < 0)
                 r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "commit a sandbox");
         if (r == 0) {
                 *commit = (struct image_commit){.done = done, .done_data = done_data};

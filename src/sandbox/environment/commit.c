@@ -49,15 +49,15 @@ static void on_committed(void *data, const json_t *result, const struct cloche_e
 static json_t *image_params(const struct sandbox_request *request)
 {
         const struct sandbox *s = request->sandbox;
-        const json_t *time_ms = json_object_get(request->params, "timeMs");
+        const json_t *time = json_object_get(request->params, "fileTime");
         json_t *params =
                 json_pack("{s:s, s:O*, s:i, s:O*, s:O*, s:O*, s:O*}", "tree", s->image.name, "base", s->image_name,
                           "owner", JAIL_UID, "name", json_object_get(request->params, "image"), "config",
                           json_object_get(request->params, "config"), "createdBy",
                           json_object_get(request->params, "comment"), "key", json_object_get(request->params, "key"));
 
-        if (params && time_ms)
-                json_object_set_new(params, "time", json_integer(json_integer_value(time_ms) / 1000));
+        if (params && time)
+                json_object_set_new(params, "time", json_integer(json_integer_value(time)));
         return params;
 }
 

@@ -103,8 +103,8 @@ export interface SandboxCommitParams {
   comment?: string | undefined
   /** 64 digits: a later build of the same caller finds the image by them. */
   key?: string | undefined
-  /** The time of all changed files, since 1970; absent: their own. */
-  timeMs?: number | undefined
+  /** The time of all changed files, in seconds since 1970; absent: their own. */
+  fileTime?: number | undefined
 }
 
 /** Parameters of sandbox.pause. */

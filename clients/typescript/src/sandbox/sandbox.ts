@@ -251,8 +251,8 @@ export class Sandbox extends ExecutionSession {
   }
 
   /** Makes an image of a sandbox with writableRoot: its image with the changes outside of /workspace, /tmp, /home, /root and /run. */
-  async commit ({ image, config, comment, key, timeMs, ...options }: OperationOptions & SandboxCommitParams = {}): Promise<Answers['sandbox.commit']> {
-    return await this.ask('sandbox.commit', {}, async (box) => await box.commit({ image, config, comment, key, timeMs }, options))
+  async commit ({ image, config, comment, key, fileTime, ...options }: OperationOptions & SandboxCommitParams = {}): Promise<Answers['sandbox.commit']> {
+    return await this.ask('sandbox.commit', {}, async (box) => await box.commit({ image, config, comment, key, fileTime }, options))
   }
 
   /** Freezes all its processes, which keep their memory; its files are saved first, unless save is false. The next use lets them go on. With memory: false only its files are kept. */

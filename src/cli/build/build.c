@@ -1,0 +1,528 @@
+/* cloche image build: the instructions that only change the configuration, and the whole. Runs in: the CLI, as its
+ * user; steps run in sandboxes of a private daemon, and cloche-image writes the store. */
+#include "build.h"
+
+#include "cli/build/command.h"
+#include "cli/output/print.h"
+#include "cli/output/signals.h"
+#include "cli/run/image-store.h"
+
+#include "base/array.h"
+#include "base/env.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "proto/image.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DEFAULT_FILE "Dockerfile"
+#define DEFAULT_TIME_S 315532800 /* 1980: the first that a zip file can have */
+
+/* -- errors ----------------------------------------------------------------------------------------------------- */
+
+int build_fail(const struct build *b, const struct cloche_err *e)
+{
+        struct cloche_err copy = *e;
+
+        (void)err_wrap(&copy, "%s:%u: %s", b->path, b->file.steps[b->at].line, docker_names[b->file.steps[b->at].word]);
+        return sandbox_fail(&copy);
+}
+
+int build_bad(const struct build *b, const char *format, ...)
+{
+        struct cloche_err e = {0};
+        char text[800];
+        va_list list;
+
+        va_start(list, format);
+        vsnprintf(text, sizeof(text), format, list);
+        va_end(list);
+        (void)err_set(&e, CLOCHE_E_INVALID_ARGUMENT, "%s", text);
+        return build_fail(b, &e);
+}
+
+static int no_memory(void)
+{
+        return cli_bad("%s", strerror(ENOMEM));
+}
+
+/* -- variables -------------------------------------------------------------------------------------------------- */
+
+/* ENV comes before ARG. */
+static const char *look_up(void *data, const char *name)
+{
+        struct build *b = data;
+        const struct stage *stage = b->stage_count ? build_stage(b) : NULL;
+        const json_t *env = stage ? json_object_get(stage->config, "env") : NULL;
+        const size_t size = strlen(name);
+
+        for (size_t i = json_array_size(env); i > 0; i--) {
+                const char *row = json_string_value(json_array_get(env, i - 1));
+
+                if (strncmp(row, name, size) == 0 && row[size] == '=')
+                        return row + size + 1;
+        }
+        return json_string_value(json_object_get(stage ? stage->args : b->args, name));
+}
+
+static const char *look_up_before(void *data, const char *name)
+{
+        return json_string_value(json_object_get(((struct build *)data)->args, name));
+}
+
+int build_expand(struct build *b, const char *text, char **ret)
+{
+        struct cloche_err e = {0};
+
+        return docker_expand(text, look_up, b, ret, &e) < 0 ? build_fail(b, &e) : 0;
+}
+
+json_t *build_env(const struct stage *stage)
+{
+        const json_t *list = json_object_get(stage->config, "env");
+        json_t *env = json_object();
+
+        for (size_t i = 0; i < json_array_size(list); i++) {
+                const char *row = json_string_value(json_array_get(list, i));
+                size_t size = row ? env_name_size(row) : 0;
+
+                if (size > 0 && row[size] == '=' && !image_variable_is_box(row, size))
+                        json_object_setn_new(env, row, size, json_string(row + size + 1));
+        }
+        return env;
+}
+
+/* -- configuration ---------------------------------------------------------------------------------------------- */
+
+const char *build_directory(const struct stage *stage)
+{
+        const char *directory = json_string_value(json_object_get(stage->config, "workingDir"));
+
+        return directory && *directory ? directory : "/";
+}
+
+static json_t *member(struct stage *stage, const char *name, json_t *(*make)(void))
+{
+        json_t *value = json_object_get(stage->config, name);
+
+        if (value)
+                return value;
+        json_object_set_new(stage->config, name, make());
+        return json_object_get(stage->config, name);
+}
+
+static void set_variable(json_t *list, const char *name, const char *value)
+{
+        const size_t size = strlen(name);
+        json_t *row = json_sprintf("%s=%s", name, value);
+
+        for (size_t i = 0; i < json_array_size(list); i++) {
+                const char *text = json_string_value(json_array_get(list, i));
+
+                if (strncmp(text, name, size) == 0 && text[size] == '=') {
+                        json_array_set_new(list, i, row);
+                        return;
+                }
+        }
+        json_array_append_new(list, row);
+}
+
+static int keep_pair(struct build *b, const struct docker_step *step, const char *name, const char *value)
+{
+        struct stage *stage = build_stage(b);
+
+        if (step->word == DOCKER_LABEL) {
+                json_object_set_new(member(stage, "labels", json_object), name, json_string(value));
+                return 0;
+        }
+        if (!*name || env_name_size(name) != strlen(name))
+                return build_bad(b, "'%.60s' is no name of a variable", name);
+        set_variable(member(stage, "env", json_array), name, value);
+        return 0;
+}
+
+/* NAME=VALUE, both with variables and quotes. */
+static int read_pair(struct build *b, const char *word, json_t *pairs)
+{
+        const char *equals = strchr(word, '=');
+        char *name = NULL, *value = NULL, *raw = equals ? strndup(word, (size_t)(equals - word)) : NULL;
+        int code;
+
+        if (!equals)
+                return build_bad(b, "'%.60s' has no '=': expected NAME=VALUE", word);
+        code = raw ? build_expand(b, raw, &name) : no_memory();
+        if (code == 0)
+                code = build_expand(b, equals + 1, &value);
+        if (code == 0 && json_array_append_new(pairs, json_pack("[s, s]", name, value)) < 0)
+                code = no_memory();
+        free(raw);
+        free(name);
+        free(value);
+        return code;
+}
+
+/* The old form, NAME VALUE: the rest of the line is the value. */
+static int take_old_pair(struct build *b, const struct docker_step *step)
+{
+        size_t size = strcspn(step->text, " \t");
+        const char *rest = step->text + size + strspn(step->text + size, " \t");
+        char *name = NULL, *value = NULL, *raw = strndup(step->text, size);
+        int code = !*rest ? build_bad(b, "'%.60s' has no value: expected NAME=VALUE", step->text)
+                   : raw  ? build_expand(b, raw, &name)
+                          : no_memory();
+
+        if (code == 0)
+                code = build_expand(b, rest, &value);
+        if (code == 0)
+                code = keep_pair(b, step, name, value);
+        free(raw);
+        free(name);
+        free(value);
+        return code;
+}
+
+static int split(const struct build *b, const char *text, json_t **ret)
+{
+        struct cloche_err e = {0};
+
+        return docker_split(text, ret, &e) < 0 ? build_fail(b, &e) : 0;
+}
+
+/* Pairs of one instruction do not see each other. */
+static int take_pairs(struct build *b, const struct docker_step *step)
+{
+        json_t *words = NULL, *pairs, *pair;
+        size_t i;
+        int code;
+
+        if (!memchr(step->text, '=', strcspn(step->text, " \t")))
+                return take_old_pair(b, step);
+        code = split(b, step->text, &words);
+        pairs = json_array();
+        for (i = 0; code == 0 && i < json_array_size(words); i++)
+                code = read_pair(b, json_string_value(json_array_get(words, i)), pairs);
+        json_array_foreach (pairs, i, pair)
+                code = code ? code
+                            : keep_pair(b, step, json_string_value(json_array_get(pair, 0)),
+                                        json_string_value(json_array_get(pair, 1)));
+        json_decref(pairs);
+        json_decref(words);
+        return code;
+}
+
+static int take_directory(struct build *b, const struct docker_step *step)
+{
+        struct stage *stage = build_stage(b);
+        const char *now = build_directory(stage);
+        char *path = NULL;
+        json_t *joined;
+        int code = build_expand(b, step->text, &path);
+
+        if (code)
+                return code;
+        joined = *path == '/' ? json_string(path) : json_sprintf("%s%s%s", now, strcmp(now, "/") == 0 ? "" : "/", path);
+        free(path);
+        return json_object_set_new(stage->config, "workingDir", joined) < 0 ? no_memory() : 0;
+}
+
+static int take_user(struct build *b, const struct docker_step *step)
+{
+        char *user = NULL;
+        int code = build_expand(b, step->text, &user);
+
+        if (code == 0 && json_object_set_new(build_stage(b)->config, "user", json_string(user)) < 0)
+                code = no_memory();
+        free(user);
+        return code;
+}
+
+/* The shell form is a command of /bin/sh. ENTRYPOINT drops the arguments of the image below. */
+static int take_command(struct build *b, const struct docker_step *step)
+{
+        json_t *config = build_stage(b)->config,
+               *list = step->list ? json_incref(step->list) : json_pack("[s, s, s]", "/bin/sh", "-c", step->text);
+
+        if (step->word == DOCKER_ENTRYPOINT)
+                json_object_del(config, "cmd");
+        return json_object_set_new(config, step->word == DOCKER_CMD ? "cmd" : "entrypoint", list) < 0 ? no_memory() : 0;
+}
+
+static int take_port(struct build *b, const char *port)
+{
+        size_t digits = strspn(port, "0123456789");
+        const char *protocol = port[digits] == '/' ? port + digits + 1 : "tcp";
+        char row[32];
+
+        if (digits == 0 || digits > 5 || (port[digits] && port[digits] != '/') ||
+            (strcmp(protocol, "tcp") != 0 && strcmp(protocol, "udp") != 0))
+                return build_bad(b, "'%.40s' is no port: expected NUMBER, NUMBER/tcp or NUMBER/udp", port);
+        snprintf(row, sizeof(row), "%.*s/%s", (int)digits, port, protocol);
+        json_object_set_new(member(build_stage(b), "exposedPorts", json_object), row, json_object());
+        return 0;
+}
+
+static int take_ports(struct build *b, const struct docker_step *step)
+{
+        json_t *words = NULL;
+        int code = split(b, step->text, &words);
+
+        for (size_t i = 0; code == 0 && i < json_array_size(words); i++) {
+                char *port = NULL;
+
+                code = build_expand(b, json_string_value(json_array_get(words, i)), &port);
+                if (code == 0)
+                        code = take_port(b, port);
+                free(port);
+        }
+        json_decref(words);
+        return code;
+}
+
+/* -- ARG and FROM ----------------------------------------------------------------------------------------------- */
+
+/* The command line comes before the value of the Dockerfile, and for one without a value that of an ARG before FROM. */
+static int take_arg(struct build *b, const char *word)
+{
+        json_t *args = b->stage_count ? build_stage(b)->args : b->args;
+        const char *equals = strchr(word, '=');
+        json_t *given;
+        char *value = NULL, *name = equals ? strndup(word, (size_t)(equals - word)) : strdup(word);
+        int code = !name ? no_memory() : 0;
+
+        if (code == 0 && (!*name || env_name_size(name) != strlen(name)))
+                code = build_bad(b, "'%.60s' is no name of a variable", name);
+        given = code == 0 ? json_object_get(b->request->build.args, name) : NULL;
+        if (code == 0 && !given && equals)
+                code = build_expand(b, equals + 1, &value);
+        if (code == 0 && !given && !equals && b->stage_count)
+                given = json_object_get(b->args, name);
+        if (code == 0 && (given || value))
+                json_object_set_new(args, name, given ? json_incref(given) : json_string(value));
+        free(name);
+        free(value);
+        return code;
+}
+
+static int take_args(struct build *b, const struct docker_step *step)
+{
+        json_t *words = NULL;
+        int code = split(b, step->text, &words);
+
+        for (size_t i = 0; code == 0 && i < json_array_size(words); i++)
+                code = take_arg(b, json_string_value(json_array_get(words, i)));
+        json_decref(words);
+        return code;
+}
+
+static const struct stage *find_stage(const struct build *b, const char *name)
+{
+        for (size_t i = b->stage_count; i > 0; i--)
+                if (b->stages[i - 1].name && strcasecmp(b->stages[i - 1].name, name) == 0)
+                        return &b->stages[i - 1];
+        return NULL;
+}
+
+static char *copy_text(const json_t *object, const char *name)
+{
+        const char *text = json_string_value(json_object_get(object, name));
+
+        return strdup(text ? text : "");
+}
+
+int build_take_image(struct stage *stage, const json_t *image)
+{
+        char *id = copy_text(image, "id"), *tree = copy_text(image, "tree");
+
+        free(stage->id);
+        free(stage->tree);
+        stage->id = id;
+        stage->tree = tree;
+        return id && tree ? 0 : no_memory();
+}
+
+static int begin_image(struct build *b, struct stage *stage, const char *image)
+{
+        json_t *answer = NULL;
+        struct cloche_err e = {0};
+        int code = image_store_ask(b->request, "inspect", json_pack("{s:s}", "name", image), &answer, &e);
+
+        if (code)
+                return e.code ? build_fail(b, &e) : code;
+        code = build_take_image(stage, answer);
+        stage->config = json_deep_copy(json_object_get(answer, "config"));
+        json_object_del(stage->config, "volumes");
+        snprintf(stage->key, sizeof(stage->key), "%.64s", code ? "" : stage->id + strcspn(stage->id, ":") + 1);
+        json_decref(answer);
+        return code ? code : stage->config ? 0 : no_memory();
+}
+
+static int begin_stage(struct build *b, const char *image, const char *name)
+{
+        const struct stage *below = find_stage(b, image);
+        struct stage stage = {.args = json_object(), .name = name ? strdup(name) : NULL};
+        int code = 0;
+
+        if (strcmp(image, "scratch") == 0)
+                code = build_bad(b,
+                                 "scratch is not supported: import a tar file with an empty directory, and name that");
+        else if (!below)
+                code = begin_image(b, &stage, image);
+        else {
+                stage.id = strdup(below->id);
+                stage.tree = strdup(below->tree);
+                stage.config = json_deep_copy(below->config);
+                memcpy(stage.key, below->key, sizeof(stage.key));
+        }
+        if (ARRAY_GROW(b->stages, b->stage_count, b->stage_room) < 0)
+                code = no_memory();
+        else
+                b->stages[b->stage_count++] = stage;
+        return code;
+}
+
+/* IMAGE [AS NAME]; only ARGs before the first FROM count. */
+static int take_from(struct build *b, const struct docker_step *step)
+{
+        struct cloche_err e = {0};
+        json_t *words = NULL;
+        char *image = NULL;
+        int code = split(b, step->text, &words);
+        size_t count = json_array_size(words);
+
+        if (code == 0 && count != 1 &&
+            (count != 3 || strcasecmp(json_string_value(json_array_get(words, 1)), "as") != 0))
+                code = build_bad(b, "expected IMAGE, or IMAGE AS NAME");
+        if (code == 0 && docker_expand(json_string_value(json_array_get(words, 0)), look_up_before, b, &image, &e) < 0)
+                code = build_fail(b, &e);
+        if (code == 0 && !*image)
+                code = build_bad(b, "the name of the image is empty: give the ARG a value (--build-arg)");
+        if (code == 0)
+                code = begin_stage(b, image, json_string_value(json_array_get(words, 2)));
+        free(image);
+        json_decref(words);
+        return code;
+}
+
+/* -- whole ------------------------------------------------------------------------------------------------------ */
+
+static int (*const handlers[DOCKER_WORDS])(struct build *b, const struct docker_step *step) = {
+        [DOCKER_FROM] = take_from,          [DOCKER_RUN] = build_run,    [DOCKER_COPY] = build_copy,
+        [DOCKER_ADD] = build_copy,          [DOCKER_ENV] = take_pairs,   [DOCKER_ARG] = take_args,
+        [DOCKER_WORKDIR] = take_directory,  [DOCKER_USER] = take_user,   [DOCKER_CMD] = take_command,
+        [DOCKER_ENTRYPOINT] = take_command, [DOCKER_LABEL] = take_pairs, [DOCKER_EXPOSE] = take_ports,
+};
+
+static int read_file(struct build *b, const char *path)
+{
+        _cleanup_fd_ int fd = open(path, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+        struct cloche_err e = {0};
+        struct stat status;
+        char *text;
+        int code = 0;
+
+        if (fd < 0 || fstat(fd, &status) < 0)
+                return cli_bad("cannot open '%s': %s", path, strerror(errno));
+        if (!S_ISREG(status.st_mode) || status.st_size > DOCKERFILE_BYTES_MAX)
+                return cli_bad("'%s' is no file of at most %u bytes", path, DOCKERFILE_BYTES_MAX);
+        text = malloc((size_t)status.st_size + 1);
+        if (!text || fd_read_full(fd, text, (size_t)status.st_size) < 0)
+                code = cli_bad("cannot read '%s'", path);
+        else if (dockerfile_read(text, (size_t)status.st_size, b->path, &b->file, &e) < 0)
+                code = sandbox_fail(&e);
+        free(text);
+        return code;
+}
+
+static int finish(struct build *b)
+{
+        struct stage *stage = build_stage(b);
+        json_t *answer = NULL;
+        int code = image_store_request(b->request, "commit",
+                                       json_pack("{s:s, s:o, s:s*}", "base", stage->id, "config", build_config(stage),
+                                                 "name", b->request->build.tag),
+                                       -1, &answer);
+
+        if (code == 0 && b->request->json)
+                sandbox_print_json(answer);
+        else if (code == 0)
+                printf("%s\n", sandbox_text(answer, b->request->build.tag ? "name" : "id"));
+        json_decref(answer);
+        return code;
+}
+
+static int carry_out(struct build *b)
+{
+        int code = 0;
+
+        for (b->at = 0; code == 0 && b->at < b->file.count; b->at++) {
+                code = copy_is_cancelled() ? SIGNALS_CANCELLED
+                                           : handlers[b->file.steps[b->at].word](b, &b->file.steps[b->at]);
+                if (code)
+                        break;
+        }
+        return code ? code : finish(b);
+}
+
+static void build_done(struct build *b)
+{
+        for (size_t i = 0; i < b->stage_count; i++) {
+                free(b->stages[i].name);
+                free(b->stages[i].id);
+                free(b->stages[i].tree);
+                json_decref(b->stages[i].config);
+                json_decref(b->stages[i].args);
+        }
+        free(b->stages);
+        json_decref(b->args);
+        json_decref(b->network);
+        if (b->has_daemon)
+                daemon_private_stop(&b->daemon, &b->copy.client);
+        dockerfile_done(&b->file);
+        build_context_done(&b->context);
+}
+
+static json_int_t time_of_build(const struct cli_request *request)
+{
+        const char *given = getenv("SOURCE_DATE_EPOCH");
+        char *end = NULL;
+        long long seconds = given && *given ? strtoll(given, &end, 10) : DEFAULT_TIME_S;
+
+        if (!request->build.is_reproducible)
+                return -1;
+        return (end && *end) || seconds < 0 || seconds > INT32_MAX ? DEFAULT_TIME_S : seconds;
+}
+
+int build_image(struct cli_request *request)
+{
+        const char *directory = request->positional[0];
+        struct build b = {.request = request,
+                          .context = {.fd = -EBADF},
+                          .args = json_object(),
+                          .network = sandbox_network(request),
+                          .time = time_of_build(request)};
+        char path[PATH_MAX];
+        struct cloche_err e = {0};
+        int code = sandbox_check_network(request);
+
+        snprintf(path, sizeof(path), "%s/" DEFAULT_FILE, directory);
+        b.path = request->build.file ? request->build.file : DEFAULT_FILE;
+        if (code == 0)
+                code = copy_catch_signals();
+        if (code == 0 && build_context_open(directory, &b.context, &e) < 0)
+                code = sandbox_fail(&e);
+        if (code == 0)
+                code = read_file(&b, request->build.file ? request->build.file : path);
+        if (code == 0)
+                code = carry_out(&b);
+        build_done(&b);
+        return code;
+}

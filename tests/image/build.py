@@ -1,0 +1,207 @@
+"""cloche image build: ten shapes of Dockerfiles, what is refused, the cache, secrets, and builds that end early. The image has bash and little else."""
+import json
+import os
+import signal
+import tarfile
+
+from cloche import BUILD, alive, cli, descendants, equal, need_writable_roots, start, wait_for
+from image_trees import copy_programs, make_shell
+
+TIMEOUT = 240
+STORE = ("--images", "store")
+
+
+def prepare():
+    need_writable_roots()
+    image = make_shell()
+    os.symlink("bash", image + "/usr/bin/sh")
+    for path in ("opt", "srv"):
+        os.mkdir(f"{image}/{path}")
+    copy_programs(image, "/usr/bin/ln")
+    equal(cli("image", "import", image, "base:1", *STORE).code, 0)
+
+
+def write(files, directory="context"):
+    for path, text in files.items():
+        os.makedirs(os.path.dirname(f"{directory}/{path}"), exist_ok=True)
+        with open(f"{directory}/{path}", "w") as file:
+            file.write(text)
+
+
+def build(text, *options, files=(), expected=0, env=None):
+    write({"Dockerfile": text, **dict(files)})
+    done = cli("image", "build", "context", *STORE, *options, env=env)
+    equal(done.code, expected, (text, done))
+    return done
+
+
+def config_of(name):
+    return json.loads(cli("image", "inspect", name, *STORE, "--json").stdout)["config"]
+
+
+def tree_of(name):
+    return f"store/trees/{json.loads(cli('image', 'inspect', name, *STORE, '--json').stdout)['tree'].replace(':', '-')}"
+
+
+def look(path):
+    with open(path) as file:
+        return file.read()
+
+
+def test_shapes():
+    prepare()
+    # a comment, continued lines with comments and empty lines, and both forms of RUN
+    build("# syntax=docker/dockerfile:1\nFROM base:1\n\nRUN echo one > /opt/a && \\\n    # inside\n\n  echo \"two\" >> \\\n /opt/a\nrun [\"bash\", \"-c\", \"echo $0 $1 >> /opt/a\", \"x y\", \"z\"]\n", "-t", "shape:1")
+    equal(look(tree_of("shape:1") + "/opt/a"), "one\ntwo\nx y z\n")
+    # ARG before FROM, with and without a value from the command line
+    text = "ARG BASE=base\nARG TAG=none\nFROM ${BASE}:$TAG\nARG TAG\nARG WORD=\"a default\"\nRUN echo $TAG $WORD ${BASE:-unset} > /opt/b\n"
+    build(text, "-t", "shape:2", "--build-arg", "TAG=1", "--build-arg", "WORD=given")
+    equal(look(tree_of("shape:2") + "/opt/b"), "1 given unset\n")
+    # forms of ENV; those of one instruction do not see each other
+    text = "FROM base:1\nENV OLD the rest of  the line\nENV A=1 B=\"two words\" C=three\\ words D='$A'\nENV A=2 E=$A F=${NONE:-${B}} G=${A:+set} H=${NONE} I=\\$A PATH=/opt/bin:/usr/bin:/bin\nRUN echo \"$OLD|$A|$B|$C|$D|$E|$F|$G|$H|$I|$PATH\" > /opt/c\n"
+    build(text, "-t", "shape:3")
+    equal(look(tree_of("shape:3") + "/opt/c"), "the rest of  the line|2|two words|three words|$A|1|two words|set||$A|/opt/bin:/usr/bin:/bin\n")
+    # WORKDIR relative, made if it is missing, and with a variable
+    build("FROM base:1\nENV AT=below\nWORKDIR /app\nWORKDIR $AT\nRUN pwd > here\nWORKDIR later\n", "-t", "shape:4")
+    equal(look(tree_of("shape:4") + "/app/below/here"), "/app/below\n")
+    equal(config_of("shape:4")["workingDir"], "/app/below/later")
+    assert os.path.isdir(tree_of("shape:4") + "/app/below/later")
+    # COPY: a file, another name, patterns, a directory's contents, several sources, spaces; and .dockerignore
+    files = {"one": "1", "src/a.c": "a", "src/b.c": "b", "src/sub/d": "d", "src/skip.log": "no", "logs/keep.log": "yes", "logs/x.log": "no", "a b": "space", ".dockerignore": "# no logs\n**/*.log\n!logs/keep.log\n/context-only\n", "context-only/x": "no"}
+    write(files)
+    os.symlink("../one", "context/src/link")
+    os.chmod("context/one", 0o755)
+    build("FROM base:1\nWORKDIR /app\nCOPY one .\nCOPY one two\nCOPY src/*.c one /opt/\nCOPY src code/\nCOPY [\"a b\", \"/srv/\"]\nCOPY . /all/\nRUN [ -x /app/two ] && [ \"$(<code/sub/d)\" = d ]\n", "-t", "shape:5")
+    tree = tree_of("shape:5")
+    equal(sorted(os.listdir(tree + "/opt")), ["a.c", "b.c", "one"])
+    equal((sorted(os.listdir(tree + "/app")), sorted(os.listdir(tree + "/app/code")), os.readlink(tree + "/app/code/link")), (["code", "one", "two"], ["a.c", "b.c", "link", "sub"], "../one"))
+    equal((look(tree + "/srv/a b"), os.listdir(tree + "/all/logs"), os.path.exists(tree + "/all/context-only")), ("space", ["keep.log"], False))
+    # USER, LABEL, EXPOSE, CMD and ENTRYPOINT in their forms
+    build("FROM base:1\nLABEL a=b \"c d\"='e f'\nLABEL old form\nEXPOSE 80 53/udp\nUSER 1001:1001\nCMD echo $HOME\n", "-t", "shape:6")
+    equal(config_of("shape:6"), {"env": [], "labels": {"a": "b", "c d": "e f", "old": "form"}, "exposedPorts": {"80/tcp": {}, "53/udp": {}}, "user": "1001:1001", "cmd": ["/bin/sh", "-c", "echo $HOME"]})
+    build("FROM shape:6\nENTRYPOINT [\"bash\", \"-c\"]\n", "-t", "shape:7")
+    equal({name: config_of("shape:7").get(name) for name in ("entrypoint", "cmd", "user")}, {"entrypoint": ["bash", "-c"], "cmd": None, "user": "1001:1001"})
+    # stages, by name, by number, and another image
+    build("FROM base:1 AS build\nRUN echo made > /opt/made; : > /opt/only\nFROM base:1\nCOPY --from=build /opt/made /srv/x\nCOPY --from=0 /opt /copied\nCOPY --from=shape:1 /opt/a /srv/\nFROM 1\n".replace("FROM 1\n", ""), "-t", "shape:8")
+    equal([look(tree_of("shape:8") + path) for path in ("/srv/x", "/copied/made", "/srv/a")], ["made\n", "made\n", "one\ntwo\nx y z\n"])
+    equal(os.listdir(tree_of("shape:8") + "/opt"), [])
+    # a stage on a stage; ADD unpacks an archive, and only that
+    with tarfile.open("context/files.tar.gz", "w:gz") as archive:
+        archive.add("context/src", "in")
+    build("FROM base:1 AS one\nENV A=1\nFROM one AS two\nADD files.tar.gz /opt/\nADD one /opt/\nRUN [ $A = 1 ]\n", "-t", "shape:9")
+    equal((sorted(os.listdir(tree_of("shape:9") + "/opt")), look(tree_of("shape:9") + "/opt/in/a.c")), (["in", "one"], "a"))
+    # without a name the digest is printed; another Dockerfile
+    write({"other": "FROM base:1\nRUN : > /opt/x\n"})
+    told = cli("image", "build", "context", "-f", "context/other", *STORE)
+    assert told.code == 0 and told.stdout.startswith(b"sha256:"), told
+    equal(cli("image", "verify", told.stdout.decode().strip(), *STORE).code, 0)
+
+
+REFUSED = (
+    ("VOLUME /x", 2, "VOLUME"), ("HEALTHCHECK CMD x", 2, "HEALTHCHECK"), ("FOO x", 2, "FOO"), ("RUN", 2, "RUN"), ("RUN <<E\nx\nE", 2, "here document"),
+    ("COPY --chown=a b c", 2, "--chown"), ("COPY a", 2, "source"), ("COPY ../x /opt/", 2, "context"), ("COPY none /opt/", 2, "none"), ("COPY *.none /opt/", 2, "none"), ("ADD http://x/y /opt/", 2, "URL"),
+    ("COPY Dockerfile /tmp/x", 2, "every box"), ("COPY link/passwd /opt/", 2, "link"), ("ENV A", 2, "A"), ("ENV A='x", 2, "quote"), ("ENV A=${B", 2, "}"), ("ENV A=${B:?}", 2, "B"), ("ENV A=${B/x/y}", 2, "B"), ("ENV 1A=x", 2, "1A"),
+    ("EXPOSE x", 2, "x"), ("RUN --network=host x", 2, "--network"), ("RUN --mount=type=cache,target=/x y", 2, "type=cache"), ("RUN --mount=type=secret,id=q y", 2, "--secret"), ("FROM base:1 as", 2, "AS"), ("FROM none:1", 2, "none"), ("FROM scratch", 2, "scratch"),
+    ("\n# c\nENV A=1 \\\n  B=2\nVOLUME /x", 6, "VOLUME"))
+
+
+def test_refusals_name_line_and_word():
+    prepare()
+    os.makedirs("context")
+    os.symlink("/etc", "context/link")
+    for line, number, word in REFUSED:
+        done = build(f"FROM base:1\n{line}\n", expected=2)
+        told = done.stderr.decode()
+        assert told.startswith(f"cloche: Dockerfile:{number}: ") and word in told, (line, told)
+    for text, word in (("", "no FROM"), ("# x\n", "no FROM"), ("RUN x\nFROM base:1\n", "Dockerfile:1: RUN stands before FROM"), ("# escape=`\nFROM base:1\n", "escape"), ("FROM base:1\n" + "ENV A=1\n" * 1001, "1000")):
+        assert word in build(text, expected=2).stderr.decode(), text
+    os.remove("context/Dockerfile")
+    equal(cli("image", "build", "context", *STORE).code, 2)
+    equal(cli("image", "build", *STORE).code, 2)
+    equal(os.listdir("store/incoming"), [])
+
+
+def images():
+    return json.loads(cli("image", "ls", "--json", *STORE).stdout)
+
+
+def no_daemons():
+    """Processes of builds with this store."""
+    store = os.path.realpath("store")
+    return not [pid for pid in filter(str.isdigit, os.listdir("/proc")) if store in read_words(pid)]
+
+
+def read_words(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline") as file:
+            words = file.read().split("\0")
+        return [os.path.realpath(os.path.join(os.readlink(f"/proc/{pid}/cwd"), word)) for word in words if word.endswith("store")]
+    except OSError:
+        return []
+
+
+def test_the_cache_and_failures():
+    prepare()
+    text = "FROM base:1\nARG X=1\nCOPY file /opt/\nRUN echo $X > /opt/x\n"
+    nothing = {"CLOCHE_DAEMON": "/nonexistent/cloched"}  # a step that is not run needs none
+    first = build(text, files={"file": "1"}).stdout
+    os.utime("context/file", (1, 1))
+    done = build(text, env=nothing)
+    equal((done.stdout, done.stderr.count(b"(as before)")), (first, 2), done)
+    for options, files in ((("--build-arg", "X=2"), {}), (("--network", "host:x"), {}), ((), {"file": "2"}), (("--reproducible",), {}), (("--no-cache",), {})):
+        build(text, *options, files=files, expected=2, env=nothing)
+        write({"file": "1"})
+    # a step that fails keeps what came before it, and only that
+    before = len(images())
+    done = build("FROM base:1\nRUN echo kept > /opt/kept\nRUN echo told; echo more >&2; : > /opt/half; exit 7\nRUN echo never\n", "-t", "half:1", expected=1)
+    told = done.stderr.decode()
+    assert "told\n" in told and "more\n" in told and "Dockerfile:3: RUN: step 3 failed: its command ended with status 7" in told and "never" not in told.split("\n")[-2], told
+    equal((len(images()) - before, os.listdir("store/incoming"), no_daemons()), (1, [], True))
+    equal(build("FROM base:1\nRUN kill -STOP $$\n", "--timeout", "300ms", expected=124).stderr.count(b"300 ms"), 1)
+    assert b"no-space" in build("FROM base:1\nRUN (set -e; for i in 1 2 3 4 5 6 7 8 9; do printf %1000000s x; done) > /opt/full || echo no-space; exit 1\n", "--disk", "8M", expected=1).stderr
+    # a secret is a file of one step
+    write({"token": "s3cr3t-t0ken"}, ".")
+    build("FROM base:1\nRUN --mount=type=secret,id=t [ \"$(</run/secrets/t)\" = s3cr3t-t0ken ] && echo $(</run/secrets/t) > /dev/shm/copy\nRUN [ ! -e /run/secrets/t ] && [ ! -e /dev/shm/copy ]\n", "-t", "secret:1", "--secret", "id=t,src=token")
+    equal([name for place, _, names in os.walk(tree_of("secret:1")) for name in names if os.path.isfile(os.path.join(place, name)) and b"s3cr3t-t0ken" in open(os.path.join(place, name), "rb").read()], [])
+    # two builds have one tree, and files one time
+    text = "FROM base:1\nCOPY file /opt/\nRUN echo x > /opt/y; echo $SOURCE_DATE_EPOCH > /opt/z\n"
+    one, two = (build(text, "--reproducible", "--no-cache").stdout for _ in range(2))
+    equal(one, two)
+    tree = tree_of(one.decode().strip())
+    equal(({int(os.stat(f"{tree}/opt/{name}").st_mtime) for name in "yz"}, look(tree + "/opt/z")), ({315532800}, "315532800\n"))
+    # steps have no name: they go with a prune, and are made again
+    cli("image", "prune", *STORE)
+    build(text, "--reproducible", expected=2, env=nothing)
+
+
+STOPPED = "FROM base:1\nRUN echo begun; kill -STOP $$\n"
+
+
+def begin():
+    """A build whose step has begun, and does not end."""
+    process = start("image", "build", "context", "-t", "never:1", *STORE, stdout=-1, stderr=-1)
+    seen = b""
+    while b"begun\n" not in seen:
+        piece = os.read(process.stderr.fileno(), 4096)
+        assert piece, seen
+        seen += piece
+    return process
+
+
+def test_builds_that_end_early():
+    prepare()
+    write({"Dockerfile": STOPPED})
+    for number, code in ((signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)):
+        process = begin()
+        beneath = descendants(process.pid)
+        assert beneath
+        process.send_signal(number)
+        equal(process.wait(), code)
+        wait_for(lambda: not any(map(alive, beneath)), "the end of the build's processes")
+        wait_for(no_daemons, "the end of the daemon")
+        equal([os.listdir("store/incoming"), [image["names"] for image in images()]], [[], [["base:1"]]])
+    # two builds of one key at once
+    write({"Dockerfile": "FROM base:1\nRUN echo x > /opt/x\n"})
+    both = [start("image", "build", "context", *STORE, stdout=-1) for _ in range(2)]
+    told = [process.communicate()[0] for process in both]
+    equal(([process.returncode for process in both], len(set(told))), ([0, 0], 1))
