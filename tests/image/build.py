@@ -151,7 +151,7 @@ def test_the_cache_and_failures():
     for options, files in ((("--build-arg", "X=2"), {}), (("--network", "host:x"), {}), ((), {"file": "2"}), (("--reproducible",), {}), (("--no-cache",), {})):
         build(text, *options, files=files, expected=2, env=nothing)
         write({"file": "1"})
-    # a step that fails keeps what came before it, and only that
+    # a step that fails keeps the result of those before it, and no more
     before = len(images())
     done = build("FROM base:1\nRUN echo kept > /opt/kept\nRUN echo told; echo more >&2; : > /opt/half; exit 7\nRUN echo never\n", "-t", "half:1", expected=1)
     told = done.stderr.decode()

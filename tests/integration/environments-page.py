@@ -23,7 +23,7 @@ BLOCKS = {"own daemon": "cloche daemon stop|cloched --on-demand", "import": "clo
           "services": "cloched .*--network-preset|cloche sandbox create work --allow|cloche exec work --socket|cloche net ", "programs": "curl .*/v1/sandboxes"}
 
 
-OTHERS = "\\$ |tools:1|(python|bash) +ready|box = client|client\\.create_volume|mount=cloche|await client"  # commands of PROMPTED, an output, code
+OTHERS = "\\$ |# app/|(FROM|ARG|ENV|WORKDIR|COPY|RUN|CMD) |tools:1|(python|bash) +ready|box = client|client\\.create_volume|mount=cloche|await client"  # commands of PROMPTED, an output, code
 
 
 def test_each_command_has_its_test():
@@ -89,11 +89,30 @@ def test_the_store_and_runs():
     prepare()
     ends = [line for line in PROMPTED if re.match("cloche image (rm|prune)", line)]  # the page has them before the runs
     with daemon("--images", os.path.abspath("images")):
-        said = run([line for line in PROMPTED if line not in ends])
+        said = run([line for line in PROMPTED if line not in ends and "image build" not in line])
     for part, expected in ((" import - tools:1", "tools:1"), ("call python -c 'def f(): return open", '"NAME=tool"'), ("--prefix warm", '"[1]"'), ("exec mine", "NAME=tools")):
         [line] = [line for line in said if part in line]
         equal(said[line], expected, line)
     equal(run(ends)["cloche image prune"], "removed 0 images, 0 trees, 0 unfinished imports; 0 in use")
+
+
+def test_a_dockerfile():
+    if not has_writable_roots():
+        skip("this kernel has no writable roots")
+    need_root()
+    prepare()
+    make_image()
+    os.makedirs("app/bin")
+    with open("app/bin/about", "w") as file:
+        file.write("#!/bin/sh\necho $MODE: $(cat about)\n")
+    os.chmod("app/bin/about", 0o755)
+    copy_programs("image", "/usr/bin/cat")
+    with open("app/Dockerfile", "w") as file:
+        file.write(re.search(r"    # app/Dockerfile\n((?:    .*\n)+)", PAGE)[1].replace("    ", ""))
+    shell("cloche image import --images images image tools:1")
+    [line] = [line for line in PROMPTED if "image build" in line]
+    equal(shell(placed(line)), "app:1")
+    equal(shell("cloche run bash -c about --image app:1 --images images"), "test: built for test")
 
 
 def small_image():

@@ -116,7 +116,7 @@ static int add_services(const struct build *b, const char *words[DAEMON_WORDS_MA
                                                      : json_sprintf("%s=%s", name, json_string_value(port));
 
                 if (count + 2 >= DAEMON_WORDS_MAX)
-                        return cli_bad("--host-port: more than %d services", (DAEMON_WORDS_MAX - 6) / 2);
+                        return cli_bad("--host-port: more than %d services", (DAEMON_WORDS_MAX - 8) / 2);
                 json_array_append_new(texts, text);
                 words[count++] = "--host-port";
                 words[count++] = json_string_value(text);
@@ -128,7 +128,7 @@ static int add_services(const struct build *b, const char *words[DAEMON_WORDS_MA
 static int start_daemon(struct build *b)
 {
         char store[PATH_MAX];
-        const char *words[DAEMON_WORDS_MAX] = {"--images", store, "--image-changes", "owner"};
+        const char *words[DAEMON_WORDS_MAX] = {"--images", store, "--image-changes", "owner", "--profile", "user"};
         json_t *texts = json_array();
         struct cloche_err e = {0};
         int code;
@@ -139,7 +139,7 @@ static int start_daemon(struct build *b)
         }
         code = image_store_path(b->request, store, sizeof(store));
         if (code == 0)
-                code = add_services(b, words, 4, texts);
+                code = add_services(b, words, 6, texts);
         if (code == 0 && daemon_private_start(words, &b->daemon, &b->copy.client, &e) < 0)
                 code = build_fail(b, &e);
         b->has_daemon = code == 0;
