@@ -55,6 +55,8 @@ def test_changes():
             equal(os.lstat(f"{s.tree('y')}/{path}").st_uid, uid)
         equal(os.stat(s.tree("y") + "/opt/d/mine").st_mode & 0o7777, 0o755)
         equal(os.stat(s.tree("y") + "/etc/shadow").st_ino, os.stat(s.tree("x") + "/etc/shadow").st_ino)
+        # the listing, of which most lines are those of the tree below, is that of all files
+        equal(s.ask("verify", name="y")["isWhole"], True)
         # the same tree from an import of both layers: a layer of Docker
         both = s.load(tar([entry for entry in BASE if entry[0].name not in ("opt/old", "opt/d/in", "usr/tool")] + [file("usr/tool", "changed"), directory("app"), file("app/new", "n"), hard("app/same", "app/new"), file("opt/d/mine", "m", mode=0o755), hard("opt/again", "opt/d/mine")]), "z")
         equal(both["tree"], made["tree"])

@@ -7,9 +7,11 @@
 #include "base/fd.h"
 #include "helpers/image/read/stream.h"
 #include "helpers/image/store/record.h"
+#include "helpers/image/tree/listing.h"
 #include "helpers/image/tree/tree.h"
 #include "helpers/sync/crash.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -237,17 +239,25 @@ static int make_tree(struct import *import, const struct commit_options *options
         return r;
 }
 
-static int commit_tree(struct import *import, const struct commit_options *options, int base_fd, int source_fd,
-                       json_t **ret, struct cloche_err *e)
+static int commit_tree(struct import *import, const struct commit_options *options, int base_fd, const char *hex,
+                       int source_fd, json_t **ret, struct cloche_err *e)
 {
+        char name[STORE_TREE_NAME_SIZE];
+        _cleanup_fd_ int listing_fd = -EBADF;
+        struct listing_base base = {.tree_fd = base_fd};
         int r = incoming_begin(import->store, &import->incoming, e);
 
         if (r < 0)
                 return r;
+        /* Without a listing all files are read. */
+        store_tree_name(name, hex, STORE_LISTING);
+        base.listing_fd = listing_fd = openat(import->store->trees_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        import->base = &base;
         r = make_tree(import, options, base_fd, source_fd, e);
         if (r == 0)
                 r = import_commit(import, ret, e);
         incoming_end(import->store, &import->incoming);
+        import->base = NULL;
         return r;
 }
 
@@ -280,7 +290,7 @@ int commit_run(const struct store *store, int source_fd, const struct commit_opt
                 import.drops = json_incref(json_object_get(record, "dropped"));
                 r = import_commit_again(&import, base_fd, record, ret, e);
         } else if (r == 0) {
-                r = commit_tree(&import, options, base_fd, source_fd, ret, e);
+                r = commit_tree(&import, options, base_fd, record_tree(record), source_fd, ret, e);
         }
         import_done(&import);
         json_decref(record);

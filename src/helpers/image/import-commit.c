@@ -152,7 +152,8 @@ static int describe_tree(struct import *import, struct listing *ret, json_t **re
         r = settings_prepare(tree_fd, import->config, e);
         if (r == 0)
                 r = settings_make(tree_fd, import->store->keeps_ids, import->config, ret_settings, e);
-        return r == 0 ? listing_make(tree_fd, import->store->keeps_ids, out_fd, import->bytes, import->work, ret, e)
+        return r == 0 ? listing_make(tree_fd, import->store->keeps_ids, out_fd, import->bytes, import->base,
+                                     import->work, ret, e)
                       : r;
 }
 
@@ -239,8 +240,9 @@ int import_commit(struct import *import, json_t **ret, struct cloche_err *e)
         int r = describe_tree(import, &listing, &settings, e);
 
         crash_point();
-        /* Before the flush: copies that links replace are never written to the disk. */
-        if (r == 0 && !has_tree(import->store, listing.hex))
+        /* Before the flush: copies that links replace are never written to the disk. A commit begins with links to
+         * the tree below, and its few other files are seldom those of a third tree. */
+        if (r == 0 && !import->base && !has_tree(import->store, listing.hex))
                 r = share_files(import->store, &import->incoming, listing.hex, import->work, e);
         /* All contents reach the disk before the names that make them an image. */
         if (r == 0 && syncfs(import->store->fd) < 0)

@@ -33,7 +33,8 @@ struct import {
         size_t layers;
         uint64_t bytes;
         json_t *drops;
-        char key[HASH_TEXT_SIZE]; /* of the build step that made it; "": none */
+        const struct listing_base *base; /* of a commit: the tree begins with its files; NULL: none */
+        char key[HASH_TEXT_SIZE];        /* of the build step that made it; "": none */
 };
 
 /* Make the directory of the new tree. *ret: close it. */

@@ -178,7 +178,7 @@ static int compare_tree(const struct store *store, const json_t *record, int tre
         if (is_fd < 0 || was_fd < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "open the tree's listing");
         r = listing_make(tree_fd, store->keeps_ids, is_fd,
-                         (uint64_t)json_integer_value(json_object_get(record, "size")), work, &listing, e);
+                         (uint64_t)json_integer_value(json_object_get(record, "size")), NULL, work, &listing, e);
         if (r == 0 && strcmp(listing.hex, hex) != 0)
                 r = listing_compare(was_fd, is_fd, &changes, &count, e);
         if (r == 0 && !changes)

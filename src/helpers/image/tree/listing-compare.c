@@ -61,7 +61,7 @@ static unsigned next_byte(const char **at)
 }
 
 /* In the order of the walk: the bytes of names, and a directory before its contents. */
-static int compare_paths(const char *one, const char *other)
+int listing_compare_paths(const char *one, const char *other)
 {
         unsigned a, b;
 
@@ -98,7 +98,7 @@ static int compare_facts(json_t *list, const struct reader *was, const struct re
 
 static int step(json_t *list, struct reader *was, struct reader *is, uint64_t *count, struct cloche_err *e)
 {
-        int order = was->is_over ? 1 : is->is_over ? -1 : compare_paths(was->fields[PATH], is->fields[PATH]), r;
+        int order = was->is_over ? 1 : is->is_over ? -1 : listing_compare_paths(was->fields[PATH], is->fields[PATH]), r;
 
         if (order == 0)
                 r = compare_facts(list, was, is, count);
@@ -178,7 +178,7 @@ int listing_common(int one_fd, int other_fd, listing_visit visit, void *data, st
         if (r == 0)
                 r = open_reader(other_fd, &other, e);
         while (r == 0 && !one.is_over && !other.is_over) {
-                int order = compare_paths(one.fields[PATH], other.fields[PATH]);
+                int order = listing_compare_paths(one.fields[PATH], other.fields[PATH]);
 
                 if (order == 0 && strcmp(one.fields[KIND], "f") == 0 && are_equal(&one, &other)) {
                         unescape(one.fields[PATH]);

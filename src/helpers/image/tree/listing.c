@@ -11,12 +11,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/xattr.h>
+#include <unistd.h>
 
 #define LINE_BYTES_MAX (4u << 20)
 #define FLUSH_BYTES (1u << 20)
 #define PART_BYTES (256u << 10)
 #define NAMES_BYTES (64u << 10)
+
+/* The lines of the base, in the order of the walk. */
+struct known {
+        FILE *file; /* NULL: there is no base */
+        int tree_fd;
+        char *line, *path; /* path: in the line, terminated; NULL: it is over */
+        size_t room, size, path_size;
+        struct buf wanted; /* an escaped path */
+};
 
 struct maker {
         bool keeps_ids;
@@ -25,6 +36,7 @@ struct maker {
         int out_fd;
         struct sha256_ctx hash;
         struct buf out; /* lines that are not written yet */
+        struct known known;
         struct listing *ret;
         char part[PART_BYTES];
 };
@@ -36,9 +48,9 @@ static int add(struct maker *m, const char *text, size_t size, struct cloche_err
         return buf_append(&m->out, text, size) < 0 ? work_no_memory(e) : 0;
 }
 
-static int add_escaped(struct maker *m, const char *text, size_t size, struct cloche_err *e)
+static int append_escaped(struct buf *out, const char *text, size_t size, struct cloche_err *e)
 {
-        char *at = buf_reserve(&m->out, 4 * size);
+        char *at = buf_reserve(out, 4 * size);
 
         if (!at)
                 return work_no_memory(e);
@@ -46,15 +58,20 @@ static int add_escaped(struct maker *m, const char *text, size_t size, struct cl
                 unsigned char c = (unsigned char)text[i];
 
                 if (c > ' ' && c < 0x7f && c != '\\') {
-                        m->out.data[m->out.size++] = (char)c;
+                        out->data[out->size++] = (char)c;
                         continue;
                 }
-                memcpy(m->out.data + m->out.size, "\\x", 2);
-                m->out.data[m->out.size + 2] = "0123456789abcdef"[c >> 4];
-                m->out.data[m->out.size + 3] = "0123456789abcdef"[c & 15];
-                m->out.size += 4;
+                memcpy(out->data + out->size, "\\x", 2);
+                out->data[out->size + 2] = "0123456789abcdef"[c >> 4];
+                out->data[out->size + 3] = "0123456789abcdef"[c & 15];
+                out->size += 4;
         }
         return 0;
+}
+
+static int add_escaped(struct maker *m, const char *text, size_t size, struct cloche_err *e)
+{
+        return append_escaped(&m->out, text, size, e);
 }
 
 static int flush(struct maker *m, struct cloche_err *e)
@@ -71,6 +88,85 @@ static int flush(struct maker *m, struct cloche_err *e)
 static int failed(struct cloche_err *e, const char *path)
 {
         return err_os(e, CLOCHE_E_STATE, errno, "read %.120s of the tree", path);
+}
+
+/* -- the base --------------------------------------------------------------------------------------------------- */
+
+/* A line that is damaged ends them: the files that follow are read. */
+static void next_known(struct known *known)
+{
+        ssize_t size = getline(&known->line, &known->room, known->file);
+        char *at = known->line;
+
+        known->path = NULL;
+        for (int i = 0; size > 0 && at && i < 6; i++) {
+                at = strchr(at, ' ');
+                at = at ? at + 1 : NULL;
+        }
+        if (size <= 0 || !at || known->line[size - 1] != '\n')
+                return;
+        known->size = (size_t)size - 1;
+        known->line[known->size] = '\0';
+        known->path = at;
+        known->path_size = strcspn(at, " ");
+}
+
+/* dup(2) is enough: the position is ours alone. */
+static void open_known(struct known *known, const struct listing_base *base)
+{
+        int fd = base ? dup(base->listing_fd) : -1;
+
+        *known = (struct known){.tree_fd = base ? base->tree_fd : -EBADF, .wanted = BUF_INIT(LINE_BYTES_MAX)};
+        known->file = fd < 0 ? NULL : fdopen(fd, "r");
+        if (!known->file && fd >= 0)
+                close(fd);
+        if (known->file && fseeko(known->file, 0, SEEK_SET) == 0)
+                next_known(known);
+}
+
+static void close_known(struct known *known)
+{
+        if (known->file)
+                fclose(known->file);
+        free(known->line);
+        buf_done(&known->wanted);
+}
+
+static bool is_same_file(const struct known *known, const struct walk_entry *entry)
+{
+        struct stat other;
+
+        return fstatat(known->tree_fd, entry->path, &other, AT_SYMLINK_NOFOLLOW) == 0 &&
+               other.st_ino == entry->status->st_ino && other.st_dev == entry->status->st_dev;
+}
+
+/* Use the line of the base, if its file is this one. 1; 0: it is not. */
+static int add_known(struct maker *m, const struct walk_entry *entry, struct cloche_err *e)
+{
+        struct known *known = &m->known;
+        int order = 1, r;
+
+        if (!known->path)
+                return 0;
+        known->wanted.size = 0;
+        r = append_escaped(&known->wanted, entry->path, strlen(entry->path), e);
+        if (r == 0 && buf_append(&known->wanted, "", 1) < 0)
+                r = work_no_memory(e);
+        while (r == 0 && known->path) {
+                char end = known->path[known->path_size];
+
+                known->path[known->path_size] = '\0';
+                order = listing_compare_paths(known->wanted.data, known->path);
+                known->path[known->path_size] = end;
+                if (order <= 0)
+                        break;
+                next_known(known);
+        }
+        if (r < 0 || order != 0 || *known->line != 'f' || !known->path || !is_same_file(known, entry))
+                return r;
+        m->ret->bytes += (uint64_t)entry->status->st_size;
+        r = add(m, known->line, known->size, e);
+        return r < 0 ? r : 1;
 }
 
 /* -- contents ------------------------------------------------------------------------------------------------- */
@@ -220,6 +316,9 @@ static int on_entry(void *data, enum walk_event event, const struct walk_entry *
 
         if (event != WALK_FOUND)
                 return WALK_ON;
+        r = S_ISREG(mode) ? add_known(m, entry, e) : 0;
+        if (r != 0)
+                return r < 0 ? r : end_line(m, e);
         if (S_ISLNK(mode)) {
                 r = add_link(m, entry, e);
         } else if (!S_ISREG(mode) && !S_ISDIR(mode)) {
@@ -235,8 +334,8 @@ static int on_entry(void *data, enum walk_event event, const struct walk_entry *
         return r == 0 ? end_line(m, e) : r;
 }
 
-int listing_make(int tree_fd, bool keeps_ids, int out_fd, uint64_t bytes_expected, struct work *work,
-                 struct listing *ret, struct cloche_err *e)
+int listing_make(int tree_fd, bool keeps_ids, int out_fd, uint64_t bytes_expected, const struct listing_base *base,
+                 struct work *work, struct listing *ret, struct cloche_err *e)
 {
         struct maker *m = malloc(sizeof(*m));
         const struct walk_options walk = {.visit = on_entry, .data = m};
@@ -252,6 +351,7 @@ int listing_make(int tree_fd, bool keeps_ids, int out_fd, uint64_t bytes_expecte
         m->ret = ret;
         m->out = BUF_INIT(FLUSH_BYTES + LINE_BYTES_MAX);
         sha256_init(&m->hash);
+        open_known(&m->known, base);
         r = add_open(m, tree_fd, ".", e);
         if (r == 0)
                 r = end_line(m, e);
@@ -261,6 +361,7 @@ int listing_make(int tree_fd, bool keeps_ids, int out_fd, uint64_t bytes_expecte
                 r = flush(m, e);
         if (r == 0)
                 hash_finish(&m->hash, ret->hex);
+        close_known(&m->known);
         buf_done(&m->out);
         free(m);
         return r;

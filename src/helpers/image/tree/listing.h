@@ -20,9 +20,18 @@ struct listing {
         uint64_t entries, bytes;
 };
 
-/* Write the listing of a tree to out_fd. keeps_ids: false: ids of the caller are listed as 0. */
-CLOCHE_MUST_CHECK int listing_make(int tree_fd, bool keeps_ids, int out_fd, uint64_t bytes_expected, struct work *work,
-                                   struct listing *ret, struct cloche_err *e);
+/* Another tree and its listing: a file that both trees have has the same line. */
+struct listing_base {
+        int tree_fd, listing_fd;
+};
+
+/* Write the listing of a tree to out_fd. keeps_ids: false: ids of the caller are listed as 0. base: NULL: every file is
+ * read. */
+CLOCHE_MUST_CHECK int listing_make(int tree_fd, bool keeps_ids, int out_fd, uint64_t bytes_expected,
+                                   const struct listing_base *base, struct work *work, struct listing *ret,
+                                   struct cloche_err *e);
+/* Compare paths as they are in listings, in their order. */
+int listing_compare_paths(const char *one, const char *other);
 /* Compare two listings, of which the first is the one at the import. *ret: a list of {path, change,
  * was, is}, of at most LISTING_CHANGES_MAX; *ret_count: the number of all. */
 #define LISTING_CHANGES_MAX 1000
