@@ -101,7 +101,7 @@ def test_hostile_archives():
                 raise AssertionError("it was committed")
             except Refused:
                 equal(s.everything(), before)
-        # a whiteout of what is not there, signs outside of a layer, an attribute of another value: without a meaning
+        # a whiteout of a missing file, signs outside of a layer, an attribute of another value: without a meaning
         commit(s, [whiteout("opt/none"), whiteout("none/none"), directory("opt", pax=xattr(user__overlay__opaque="y"), **OWN), directory(CHANGES + "opt/d", pax=xattr(user__overlay__opaque="x"), **OWN)])
         equal(contents(s.tree("y")), contents(s.tree("x")))
         # a link of the image may be removed and become a directory: the guest's own image

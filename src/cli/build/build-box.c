@@ -91,8 +91,8 @@ static int take_result(struct build *b, const char *key)
 
         if (b->request->build.is_uncached)
                 return 0;
-        code = image_store_ask(b->request, "step", json_pack("{s:s, s:i}", "key", key, "principal", STORE_OWNER),
-                               &image, &e);
+        code = image_store_ask(b->request, &b->store, "step",
+                               json_pack("{s:s, s:i}", "key", key, "principal", STORE_OWNER), &image, &e);
         if (code && e.code == CLOCHE_E_NOT_FOUND)
                 return 0;
         if (code)
@@ -461,7 +461,7 @@ static int find_from(struct build *b, const struct docker_step *step, struct cop
                         c->from = &b->stages[i];
         if (c->from)
                 return 0;
-        code = image_store_ask(b->request, "inspect", json_pack("{s:s}", "name", name), &image, &e);
+        code = image_store_ask(b->request, &b->store, "inspect", json_pack("{s:s}", "name", name), &image, &e);
         if (code)
                 return e.code ? build_fail(b, &e) : code;
         code = build_take_image(&c->other, image);

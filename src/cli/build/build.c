@@ -353,7 +353,7 @@ static int begin_image(struct build *b, struct stage *stage, const char *image)
 {
         json_t *answer = NULL;
         struct cloche_err e = {0};
-        int code = image_store_ask(b->request, "inspect", json_pack("{s:s}", "name", image), &answer, &e);
+        int code = image_store_ask(b->request, &b->store, "inspect", json_pack("{s:s}", "name", image), &answer, &e);
 
         if (code)
                 return e.code ? build_fail(b, &e) : code;
@@ -445,12 +445,15 @@ static int read_file(struct build *b, const char *path)
 static int finish(struct build *b)
 {
         struct stage *stage = build_stage(b);
+        struct cloche_err e = {0};
         json_t *answer = NULL;
-        int code = image_store_request(b->request, "commit",
-                                       json_pack("{s:s, s:o, s:s*}", "base", stage->id, "config", build_config(stage),
-                                                 "name", b->request->build.tag),
-                                       -1, &answer);
+        int code = image_store_ask(b->request, &b->store, "commit",
+                                   json_pack("{s:s, s:o, s:s*}", "base", stage->id, "config", build_config(stage),
+                                             "name", b->request->build.tag),
+                                   &answer, &e);
 
+        if (e.code)
+                code = sandbox_fail(&e);
         if (code == 0 && b->request->json)
                 sandbox_print_json(answer);
         else if (code == 0)
@@ -486,6 +489,8 @@ static void build_done(struct build *b)
         json_decref(b->network);
         if (b->has_daemon)
                 daemon_private_stop(&b->daemon, &b->copy.client);
+        if (b->store.is_open)
+                image_store_end(&b->store);
         dockerfile_done(&b->file);
         build_context_done(&b->context);
 }

@@ -3,6 +3,7 @@
 #define CLOCHE_CLI_BUILD_BUILD_H
 
 #include "cli/options/options.h"
+#include "cli/run/image-store.h"
 #include "cli/sandbox/copy.h"
 #include "cli/sandbox/daemon-private.h"
 #include "context.h"
@@ -32,6 +33,7 @@ struct build {
         struct daemon_private daemon;
         struct copy copy; /* the connection to the daemon */
         int has_daemon;
+        struct image_store store;
         json_int_t time; /* of all files, in seconds; -1: their own */
 };
 

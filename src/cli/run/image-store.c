@@ -217,49 +217,72 @@ static void name_user(int store_fd, struct cloche_err *e)
                 name_sandboxes(tree, e);
 }
 
-static int ask(const struct cli_request *request, const char *method, json_t *params, int data_fd, json_t **ret,
-               struct cloche_err *e)
+/* 0, or an exit code; an error of the program is in *e, for others a line was printed. */
+static int begin(const struct cli_request *request, int data_fd, struct image_store *ret, struct cloche_err *e)
 {
-        _cleanup_fd_ int store_fd = -EBADF;
         char program[PATH_MAX];
         json_t *opened = NULL;
-        struct image_client c;
-        int code = image_store_open(request, &store_fd), r;
+        int code;
 
-        *ret = NULL;
+        *ret = (struct image_store){.fd = -EBADF};
+        code = image_store_open(request, &ret->fd);
         if (code == 0)
                 code = find_program(program, sizeof(program));
-        if (code == 0 && image_client_start(program, store_fd, data_fd, 0, &c, e) < 0)
+        if (code == 0 && image_client_start(program, ret->fd, data_fd, 0, &ret->client, e) < 0)
                 code = 1;
-        if (code) {
-                json_decref(params);
-                return code;
-        }
-        progress_watch(progress_now);
-        r = image_client_request(&c, "open", json_object(), NULL, &opened, e);
+        ret->is_open = code == 0;
+        if (code == 0 && image_client_request(&ret->client, "open", json_object(), NULL, &opened, e) < 0)
+                code = 1;
         json_decref(opened);
-        if (r == 0)
-                r = image_client_request(&c, method, params ? params : json_object(), show, ret, e);
-        else
-                json_decref(params);
+        if (code)
+                image_store_end(ret);
+        return code;
+}
+
+void image_store_end(struct image_store *store)
+{
+        if (store->is_open)
+                image_client_stop(&store->client);
+        store->is_open = 0;
+        fd_close(&store->fd);
+}
+
+static int ask(struct image_store *store, const char *method, json_t *params, json_t **ret, struct cloche_err *e)
+{
+        int r;
+
+        progress_watch(progress_now);
+        r = image_client_request(&store->client, method, params ? params : json_object(), show, ret, e);
         progress_end();
-        image_client_stop(&c);
-        name_user(store_fd, e);
+        name_user(store->fd, e);
         return r < 0;
 }
 
-int image_store_ask(const struct cli_request *request, const char *method, json_t *params, json_t **ret,
-                    struct cloche_err *ret_e)
+int image_store_ask(const struct cli_request *request, struct image_store *store, const char *method, json_t *params,
+                    json_t **ret, struct cloche_err *ret_e)
 {
-        return ask(request, method, params, -1, ret, ret_e);
+        int code = store->is_open ? 0 : begin(request, -1, store, ret_e);
+
+        *ret = NULL;
+        if (code == 0)
+                return ask(store, method, params, ret, ret_e);
+        json_decref(params);
+        return code;
 }
 
 int image_store_request(const struct cli_request *request, const char *method, json_t *params, int data_fd,
                         json_t **ret)
 {
+        struct image_store store;
         struct cloche_err e = {0};
-        int code = ask(request, method, params, data_fd, ret, &e);
+        int code = begin(request, data_fd, &store, &e);
 
+        *ret = NULL;
+        if (code == 0)
+                code = ask(&store, method, params, ret, &e);
+        else
+                json_decref(params);
+        image_store_end(&store);
         if (e.code)
                 code = sandbox_fail(&e);
         return e.code == CLOCHE_E_CANCELLED ? SIGNALS_CANCELLED : code;

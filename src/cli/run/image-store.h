@@ -3,6 +3,8 @@
 #ifndef CLOCHE_CLI_RUN_IMAGE_STORE_H
 #define CLOCHE_CLI_RUN_IMAGE_STORE_H
 
+#include "engine/box/image-client.h"
+
 #include <cloche/error.h>
 #include <jansson.h>
 
@@ -14,9 +16,18 @@ int image_store_open(const struct cli_request *request, int *ret);
  * or the output; -1: none. *ret: the answer, a new reference. */
 int image_store_request(const struct cli_request *request, const char *method, json_t *params, int data_fd,
                         json_t **ret);
-/* The same without printing an error of the store: *ret_e has it, code 0 if a line was printed. */
-int image_store_ask(const struct cli_request *request, const char *method, json_t *params, json_t **ret,
-                    struct cloche_err *ret_e);
+
+/* A program for several requests; {0} before the first. */
+struct image_store {
+        struct image_client client;
+        int fd;
+        int is_open;
+};
+
+/* Send a request without printing an error of the store: *ret_e has it, code 0 if a line was printed. */
+int image_store_ask(const struct cli_request *request, struct image_store *store, const char *method, json_t *params,
+                    json_t **ret, struct cloche_err *ret_e);
+void image_store_end(struct image_store *store);
 /* Write the path of the store. */
 int image_store_path(const struct cli_request *request, char *ret, size_t size);
 /* Print the answer of an import: the name, and on standard error what was left out. */

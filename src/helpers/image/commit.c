@@ -261,6 +261,13 @@ static int commit_tree(struct import *import, const struct commit_options *optio
         return r;
 }
 
+static const char *directory_of(const json_t *config)
+{
+        const char *text = json_string_value(json_object_get(config, "workingDir"));
+
+        return text ? text : "";
+}
+
 int commit_run(const struct store *store, int source_fd, const struct commit_options *options, struct work *work,
                json_t **ret, struct cloche_err *e)
 {
@@ -283,8 +290,7 @@ int commit_run(const struct store *store, int source_fd, const struct commit_opt
                 r = merge(import.config, options->config, e);
         /* Another working directory may have to be made in the tree. */
         is_same = r == 0 && !options->changes &&
-                  json_equal(json_object_get(import.config, "workingDir"),
-                             json_object_get(json_object_get(record, "config"), "workingDir"));
+                  strcmp(directory_of(import.config), directory_of(json_object_get(record, "config"))) == 0;
         if (is_same) {
                 import.layers--;
                 import.drops = json_incref(json_object_get(record, "dropped"));

@@ -149,7 +149,7 @@ static int handle_commit(void *argument, const json_t *params, struct server_rep
 static int handle_step(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
 {
         struct program *p = argument;
-        char key[HASH_TEXT_SIZE], id[HASH_TEXT_SIZE], name[sizeof("sha256:") + HASH_TEXT_SIZE];
+        char key[HASH_TEXT_SIZE], id[HASH_TEXT_SIZE];
         json_t *record = NULL;
         const char *given;
         int r = read_text(params, "key", true, &given, e);
@@ -160,9 +160,10 @@ static int handle_step(void *argument, const json_t *params, struct server_reply
                 r = store_refresh(&p->store, e);
         if (r == 0)
                 r = builds_find(&p->store, key, id, &record, e);
+        if (r == 0)
+                ret->result = json_pack("{s:s+, s:O}", "id", "sha256:", id, "tree", json_object_get(record, "tree"));
         json_decref(record);
-        snprintf(name, sizeof(name), "sha256:%.64s", r == 0 ? id : "");
-        return r == 0 ? manage_inspect(&p->store, name, &ret->result, e) : r;
+        return r == 0 && !ret->result ? work_no_memory(e) : r;
 }
 
 static int handle_list(void *argument, const json_t *params, struct server_reply *ret, struct cloche_err *e)
