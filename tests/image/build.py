@@ -2,7 +2,9 @@
 import json
 import os
 import signal
+import socketserver
 import tarfile
+import threading
 
 from cloche import BUILD, alive, cli, descendants, equal, need_writable_roots, start, wait_for
 from image_trees import copy_programs, make_shell
@@ -121,6 +123,11 @@ def test_refusals_name_line_and_word():
     equal(os.listdir("store/incoming"), [])
 
 
+class Service(socketserver.BaseRequestHandler):
+    def handle(self):
+        self.request.sendall(b"served\n")
+
+
 def images():
     return json.loads(cli("image", "ls", "--json", *STORE).stdout)
 
@@ -151,6 +158,13 @@ def test_the_cache_and_failures():
     for options, files in ((("--build-arg", "X=2"), {}), (("--network", "host:x"), {}), ((), {"file": "2"}), (("--reproducible",), {}), (("--no-cache",), {})):
         build(text, *options, files=files, expected=2, env=nothing)
         write({"file": "1"})
+    # a step has no network, or that of the options
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Service) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        text = f"FROM base:1\nRUN read -r word < /dev/tcp/one.host.internal/{server.server_address[1]} && [ $word = served ] && : > /opt/served\n"
+        build(text, expected=1)
+        build(text, "--network", "host:one", "--host-port", f"one={server.server_address[1]}")
+        server.shutdown()
     # a step that fails keeps the result of those before it, and no more
     before = len(images())
     done = build("FROM base:1\nRUN echo kept > /opt/kept\nRUN echo told; echo more >&2; : > /opt/half; exit 7\nRUN echo never\n", "-t", "half:1", expected=1)
