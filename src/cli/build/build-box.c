@@ -233,14 +233,15 @@ json_t *build_config(const struct stage *stage)
 static int commit(struct build *b, const struct docker_step *step, const char *key)
 {
         struct stage *stage = build_stage(b);
-        json_t *params = json_pack("{s:s, s:o, s:s, s:s+}", "sandbox", BOX, "config", build_config(stage), "key", key,
-                                   "comment", docker_names[step->word], " "),
+        json_t *params = json_pack("{s:s, s:o, s:s}", "sandbox", BOX, "config", build_config(stage), "key", key),
                *image = NULL;
-        char text[SHOWN_BYTES * 4];
+        char text[512];
         int code;
 
-        snprintf(text, sizeof(text), "%s %.400s", docker_names[step->word], step->text);
-        if (params && strlen(step->text) <= 400)
+        /* A long text would be cut, perhaps within a character. */
+        if (snprintf(text, sizeof(text), "%s %s", docker_names[step->word], step->text) >= (int)sizeof(text))
+                snprintf(text, sizeof(text), "%s", docker_names[step->word]);
+        if (params)
                 json_object_set_new(params, "comment", json_string(text));
         if (params && b->time >= 0)
                 json_object_set_new(params, "fileTime", json_integer(b->time));
@@ -596,7 +597,6 @@ static int relay(struct build *b, const char *from, const char *to, unsigned mod
                 if (r == 0 && size == 0 && at < total)
                         r = err_set(&e, CLOCHE_E_PROTOCOL, "%.200s became shorter", from);
                 at += size;
-                total = total ? total : 0;
         }
         return r < 0 ? build_fail(b, &e) : copy_is_cancelled() ? SIGNALS_CANCELLED : 0;
 }
