@@ -88,6 +88,7 @@ static struct jail_plan plan_of(const struct keeper_state *keeper, const struct 
                 .image_fd = -EBADF,
                 .host_name = row->host_name[0] ? row->host_name : JAIL_HOST_NAME,
                 .boot_id = row->boot_id,
+                .files_fd = -EBADF,
                 .core_scheduling = keeper->guards[CLOCHE_GUARD_CORE_SCHEDULING].state == CLOCHE_GUARD_ENFORCED,
                 .is_sharing = spec->shared_with != KEEPER_NO_BOX,
                 .own_groups = keeper->is_root,
@@ -291,6 +292,8 @@ static int clone_init(struct keeper_state *keeper, struct box *row, const struct
         r = map_child(keeper, plan, row, e);
         if (r == 0 && m->volumes)
                 r = volumes_map(keeper, row, plan->mount_fds, m->volumes, e);
+        if (r == 0 && plan->files_fd >= 0)
+                r = volume_map_scratch(keeper, row, plan->files_fd, e);
         return r < 0 ? r : helper_set_score(keeper->proc_fd, row->init_pid, e);
 }
 
@@ -419,7 +422,7 @@ static int start_in_groups(struct keeper_state *keeper, struct box *row, const s
                            struct making *m, struct cloche_err *e)
 {
         struct jail_plan plan = plan_of(keeper, row, spec);
-        _cleanup_fd_ int their_control_fd = -EBADF;
+        _cleanup_fd_ int their_control_fd = -EBADF, files_fd = -EBADF;
         int tasks_fds[CGROUP_CONTROLLERS], pair[2], r = helper_open_pair(pair, e);
 
         if (r < 0)
@@ -437,9 +440,12 @@ static int start_in_groups(struct keeper_state *keeper, struct box *row, const s
                         return r;
         }
         plan.lease_fd = row->ids.fd;
-        r = open_groups(keeper, plan.is_sharing ? spec->shared_with : m->p.box, tasks_fds, &plan, e);
+        r = spec->scratch[0] ? volume_take_scratch(keeper, spec->scratch, &files_fd, e) : 0;
+        if (r == 0)
+                r = open_groups(keeper, plan.is_sharing ? spec->shared_with : m->p.box, tasks_fds, &plan, e);
         if (r < 0)
                 return r;
+        plan.files_fd = files_fd;
         r = start_with_places(keeper, row, spec, &plan, m, e);
         for (size_t i = 0; i < plan.tasks_count; i++)
                 close(tasks_fds[i]);

@@ -163,12 +163,27 @@ static int check_volumes(const struct keeper_box_spec *spec, struct cloche_err *
         return 0;
 }
 
+static int check_scratch(const struct keeper_volume_spec *volume, struct cloche_err *e)
+{
+        if (!volume->size_bytes || volume->size_bytes > KEEPER_VOLUME_BYTES_MAX || !volume->entries ||
+            volume->entries > KEEPER_SCRATCH_ENTRIES_MAX)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "files on the disk need a limit: 1 to %llu bytes and 1 to %llu files",
+                               (unsigned long long)KEEPER_VOLUME_BYTES_MAX,
+                               (unsigned long long)KEEPER_SCRATCH_ENTRIES_MAX);
+        return 0;
+}
+
 static int check_volume(const struct keeper_volume_spec *volume, struct cloche_err *e)
 {
         if (volume->action >= KEEPER_VOLUME_ACTIONS || volume->reserved)
                 return err_set(e, CLOCHE_E_PROTOCOL, "there is no action %u of volumes", volume->action);
         if (!keeper_is_volume(volume->id))
                 return err_set(e, CLOCHE_E_PROTOCOL, "the volume has no valid id");
+        if (volume->action == KEEPER_VOLUME_SCRATCH)
+                return check_scratch(volume, e);
+        if (volume->entries)
+                return err_set(e, CLOCHE_E_PROTOCOL, "a number of entries is for scratch volumes");
         if (volume->action != KEEPER_VOLUME_MAKE)
                 return volume->size_bytes ? err_set(e, CLOCHE_E_PROTOCOL, "a size is for new volumes") : 0;
         if (volume->size_bytes < KEEPER_VOLUME_BYTES_MIN || volume->size_bytes > KEEPER_VOLUME_BYTES_MAX)
@@ -293,6 +308,9 @@ static int check_spec(const struct keeper_box_spec *spec, struct cloche_err *e)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "root is that of a sandbox with a writable root");
         if (spec->has_root && spec->mount_count > 0) /* their files belong to one user */
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a sandbox with root has no mounts and volumes");
+        if (spec->scratch[0] && (!spec->has_writable_root || !keeper_is_volume(spec->scratch)))
+                return err_set(e, CLOCHE_E_PROTOCOL,
+                               "the scratch volume of a box has no valid id, or no writable root");
         r = check_image(spec->image, e);
         if (r == 0)
                 r = check_path(spec->runtime_dir, "runtime_dir", e);

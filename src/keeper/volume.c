@@ -5,6 +5,9 @@
  *                          └── image, lock, loop device, ext4 in a mount namespace of its own ──▶ stays
  *   box being made ── a helper copies the mount in that namespace ──▶ attached in the box
  *
+ * A scratch volume holds the files of one box: its image never has a name, so its bytes are free when its last user
+ * ends, and no next one finds it.
+ *
  * All disappears with its last user, however that ends: the loop device with the mount (LO_FLAGS_AUTOCLEAR), the
  * lock with the loop device, which holds the locked file. So no image is mounted twice, also not by the keeper that
  * follows a killed one.
@@ -38,9 +41,11 @@
 #define TAKE_TIMEOUT_S 5
 #define FILES "files" /* beside lost+found, which is root's: the directory that boxes see */
 /* All, whatever the host's mke2fs.conf says. Every kernel since 4.0 knows them. */
-#define FEATURES                                                                                                    \
-        "has_journal,ext_attr,dir_index,filetype,extent,64bit,flex_bg,sparse_super,large_file,huge_file,dir_nlink," \
+#define FEATURES                                                                                        \
+        "ext_attr,dir_index,filetype,extent,64bit,flex_bg,sparse_super,large_file,huge_file,dir_nlink," \
         "extra_isize,metadata_csum"
+#define INODE_BYTES 256
+#define OWN_ENTRIES 256 /* of a scratch volume: those of ext4, and those that a sandbox has before its guest */
 #define IMAGE_NAME_SIZE (KEEPER_VOLUME_ID_SIZE + 4)
 #define VOLUME_FDS 2 /* tree_fd, ns_fd */
 
@@ -71,11 +76,13 @@ static int measure(int tree_fd, struct keeper_volume_usage *ret, struct cloche_e
 
 /* -- making ----------------------------------------------------------------------------------------------------- */
 
-static _Noreturn void become_mkfs(int image_fd)
+static _Noreturn void become_mkfs(int image_fd, const struct keeper_volume_spec *spec)
 {
         static const char *const programs[] = {"/sbin/mkfs.ext4", "/usr/sbin/mkfs.ext4"};
-        char path[32];
-        /* The bytes are reserved: nothing may punch holes, and what is not written reads as zeros. */
+        int is_scratch = spec->action == KEEPER_VOLUME_SCRATCH;
+        char path[32], entries[24];
+        /* The bytes are reserved: nothing may punch holes, and blocks that nobody wrote read as zeros. No scratch
+         * volume is mounted twice, so it needs no journal. */
         char *argv[] = {(char *)"mkfs.ext4",
                         (char *)"-q",
                         (char *)"-F",
@@ -83,12 +90,12 @@ static _Noreturn void become_mkfs(int image_fd)
                         (char *)"4096",
                         (char *)"-I",
                         (char *)"256",
-                        (char *)"-i",
-                        (char *)"16384",
+                        (char *)(is_scratch ? "-N" : "-i"),
+                        is_scratch ? entries : (char *)"16384",
                         (char *)"-m",
                         (char *)"0",
                         (char *)"-O",
-                        (char *)"none," FEATURES,
+                        (char *)(is_scratch ? "none," FEATURES : "none,has_journal," FEATURES),
                         (char *)"-E",
                         (char *)"nodiscard,lazy_itable_init=1,lazy_journal_init=1",
                         path,
@@ -98,6 +105,7 @@ static _Noreturn void become_mkfs(int image_fd)
         struct cloche_err e;
 
         snprintf(path, sizeof(path), "/proc/self/fd/%d", image_fd);
+        snprintf(entries, sizeof(entries), "%llu", (unsigned long long)(spec->entries + OWN_ENTRIES));
         for (int fd = 0; fd < REPORT_FD; fd++)
                 if (dup2(null_fd, fd) < 0)
                         _exit(126);
@@ -109,7 +117,7 @@ static _Noreturn void become_mkfs(int image_fd)
         _exit(127);
 }
 
-static int format(int image_fd, struct cloche_err *e)
+static int format(int image_fd, const struct keeper_volume_spec *spec, struct cloche_err *e)
 {
         pid_t pid = fork();
         int status = 0;
@@ -117,7 +125,7 @@ static int format(int image_fd, struct cloche_err *e)
         if (pid < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "fork");
         if (pid == 0)
-                become_mkfs(image_fd);
+                become_mkfs(image_fd, spec);
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
                 ;
         if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
@@ -126,22 +134,41 @@ static int format(int image_fd, struct cloche_err *e)
         return status ? err_set(e, CLOCHE_E_SPAWN, "mkfs.ext4 failed (wait status %d)", status) : 0;
 }
 
-/* The image has its name only when it is whole. All its bytes are reserved: a file system that runs out of bytes below
- * it loses what was written to it without an error. */
-static int make(int dir_fd, const struct keeper_volume_spec *spec, struct cloche_err *e)
+/* The size of an image in which that many bytes are for files: the tables of inodes, bitmaps and descriptors of
+ * groups come to it, and blocks of large files' extents. */
+static uint64_t image_bytes(const struct keeper_volume_spec *spec)
+{
+        uint64_t bytes = spec->size_bytes;
+
+        if (spec->action == KEEPER_VOLUME_SCRATCH)
+                bytes += (spec->entries + OWN_ENTRIES) * INODE_BYTES + bytes / 512 + (UINT64_C(1) << 20);
+        return bytes & ~UINT64_C(4095);
+}
+
+/* A new image has no name yet. All its bytes are reserved: a file system that runs out of bytes below it loses data
+ * that was written to it without an error. */
+static int make_unnamed(int dir_fd, const struct keeper_volume_spec *spec, struct cloche_err *e)
 {
         _cleanup_fd_ int fd = openat(dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-        char name[IMAGE_NAME_SIZE], path[32];
         int r;
 
         if (fd < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "make a file in the directory of volumes");
-        if (fallocate(fd, 0, 0, (off_t)spec->size_bytes) < 0)
+        if (fallocate(fd, 0, 0, (off_t)image_bytes(spec)) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "reserve %llu bytes in the directory of volumes",
-                              (unsigned long long)spec->size_bytes);
-        r = format(fd, e);
-        if (r < 0)
-                return r;
+                              (unsigned long long)image_bytes(spec));
+        r = format(fd, spec, e);
+        return r < 0 ? r : TAKE_FD(fd);
+}
+
+/* It has its name only when it is whole. */
+static int make(int dir_fd, const struct keeper_volume_spec *spec, struct cloche_err *e)
+{
+        _cleanup_fd_ int fd = make_unnamed(dir_fd, spec, e);
+        char name[IMAGE_NAME_SIZE], path[32];
+
+        if (fd < 0)
+                return fd;
         image_name(spec->id, name);
         snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
         if (fsync(fd) < 0 || linkat(AT_FDCWD, path, dir_fd, name, AT_SYMLINK_FOLLOW) < 0 || fsync(dir_fd) < 0)
@@ -198,20 +225,18 @@ static int attach_loop(int image_fd, char *ret_path, size_t size, struct cloche_
                       "/dev/loop-control and the devices)");
 }
 
-static int mount_image(int dir_fd, const char *id, struct cloche_err *e)
+static int mount_image(int image_fd, uint64_t attributes, struct cloche_err *e)
 {
         char path[32];
         /* noinit_itable: the kernel would write zeros over zeros. */
         const char *const options[] = {"source", path, "errors", "remount-ro", "noinit_itable", NULL, NULL};
-        _cleanup_fd_ int image_fd = open_image(dir_fd, id, e), loop_fd = -EBADF;
+        _cleanup_fd_ int loop_fd = -EBADF;
         int fd;
 
-        if (image_fd < 0)
-                return image_fd;
         loop_fd = attach_loop(image_fd, path, sizeof(path), e);
         if (loop_fd < 0)
                 return loop_fd;
-        fd = mount_make("ext4", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+        fd = mount_make("ext4", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | attributes);
         return fd < 0 ? err_os(e, CLOCHE_E_MOUNT, -fd, "mount the ext4 of a volume") : fd;
 }
 
@@ -247,10 +272,14 @@ static int open_files(struct cloche_err *e)
         return TAKE_FD(fd);
 }
 
-static int open_volume(int dir_fd, const char *id, const char *place, int ret_fds[VOLUME_FDS],
+static int open_volume(int dir_fd, const struct keeper_volume_spec *spec, const char *place, int ret_fds[VOLUME_FDS],
                        struct keeper_volume_usage *ret_usage, struct cloche_err *e)
 {
-        _cleanup_fd_ int mount_fd = mount_image(dir_fd, id, e);
+        int is_scratch = spec->action == KEEPER_VOLUME_SCRATCH;
+        _cleanup_fd_ int image_fd = is_scratch ? make_unnamed(dir_fd, spec, e) : open_image(dir_fd, spec->id, e);
+        /* A later run in the same box must not see when an earlier one read a file. */
+        _cleanup_fd_ int mount_fd =
+                image_fd < 0 ? image_fd : mount_image(image_fd, is_scratch ? MOUNT_ATTR_NOATIME : 0, e);
         int r = mount_fd < 0 ? mount_fd : move_into(mount_fd, place + 1, &ret_fds[1], e);
 
         if (r == 0)
@@ -293,7 +322,8 @@ static int open_directory(const char *path, int makes, struct cloche_err *e)
 static int act(const struct keeper_state *keeper, const struct keeper_volume_spec *spec, int ret_fds[VOLUME_FDS],
                struct keeper_volume_usage *ret_usage, struct cloche_err *e)
 {
-        _cleanup_fd_ int dir_fd = open_directory(keeper->volumes_dir, spec->action == KEEPER_VOLUME_MAKE, e);
+        int makes = spec->action == KEEPER_VOLUME_MAKE || spec->action == KEEPER_VOLUME_SCRATCH;
+        _cleanup_fd_ int dir_fd = open_directory(keeper->volumes_dir, makes, e);
 
         if (dir_fd < 0)
                 return dir_fd == -CLOCHE_E_NOT_FOUND && spec->action == KEEPER_VOLUME_REMOVE ? 0 : dir_fd;
@@ -301,7 +331,13 @@ static int act(const struct keeper_state *keeper, const struct keeper_volume_spe
                 return make(dir_fd, spec, e);
         if (spec->action == KEEPER_VOLUME_REMOVE)
                 return remove_image(dir_fd, spec->id, e);
-        return open_volume(dir_fd, spec->id, keeper->volumes_dir, ret_fds, ret_usage, e);
+        return open_volume(dir_fd, spec, keeper->volumes_dir, ret_fds, ret_usage, e);
+}
+
+/* The child, as long as the volume is open. */
+static int stays(uint32_t action)
+{
+        return action == KEEPER_VOLUME_OPEN || action == KEEPER_VOLUME_SCRATCH;
 }
 
 static _Noreturn void work(const struct keeper_state *keeper, const struct keeper_volume_spec *spec, int report_fd,
@@ -325,7 +361,7 @@ static _Noreturn void work(const struct keeper_state *keeper, const struct keepe
                 _exit(1);
         for (size_t i = 0; i < VOLUME_FDS; i++)
                 fd_close(&fds[i]);
-        while (spec->action == KEEPER_VOLUME_OPEN && read(REPORT_FD, &byte, 1) < 0 && errno == EINTR)
+        while (stays(spec->action) && read(REPORT_FD, &byte, 1) < 0 && errno == EINTR)
                 ;
         _exit(0);
 }
@@ -361,7 +397,7 @@ static int advance_work(struct keeper_state *keeper, struct pending *p, int ret_
         if (n == -EAGAIN)
                 return 0;
         if (n != sizeof(report) || err_check(&report.err) < 0 ||
-            (!report.err.code && fd_count != (w->action == KEEPER_VOLUME_OPEN ? VOLUME_FDS : 0)))
+            (!report.err.code && fd_count != (stays(w->action) ? VOLUME_FDS : 0)))
                 return err_set(e, CLOCHE_E_MOUNT, "the process that was at work on the volume was killed");
         if (report.err.code) {
                 *e = report.err;
@@ -371,7 +407,7 @@ static int advance_work(struct keeper_state *keeper, struct pending *p, int ret_
         w->volume->tree_fd = fds[0];
         w->volume->ns_fd = fds[1];
         w->volume->socket_fd = TAKE_FD(p->fd);
-        if (w->action != KEEPER_VOLUME_OPEN || w->volume->is_unwanted)
+        if (!stays(w->action) || w->volume->is_unwanted)
                 release(w->volume);
         return 1;
 }
@@ -431,7 +467,11 @@ static int start(struct keeper_state *keeper, const struct keeper_volume_spec *s
         }
         if (pid == 0)
                 work(keeper, spec, theirs_fd, parent);
-        *volume = (struct volume){.pid = pid, .socket_fd = -EBADF, .tree_fd = -EBADF, .ns_fd = -EBADF};
+        *volume = (struct volume){.pid = pid,
+                                  .socket_fd = -EBADF,
+                                  .tree_fd = -EBADF,
+                                  .ns_fd = -EBADF,
+                                  .is_scratch = spec->action == KEEPER_VOLUME_SCRATCH};
         memcpy(volume->id, spec->id, sizeof(volume->id));
         *w = (struct working){.p = {.kind = &working_kind,
                                     .op = KEEPER_VOLUME,
@@ -512,7 +552,7 @@ int volumes_take(const struct keeper_state *keeper, const struct keeper_box_spec
                 const struct volume *volume =
                         spec->volume_mounts >> i & 1 ? find((struct keeper_state *)keeper, spec->volumes[i]) : NULL;
 
-                if (spec->volume_mounts >> i & 1 && (!volume || volume->tree_fd < 0))
+                if (spec->volume_mounts >> i & 1 && (!volume || volume->tree_fd < 0 || volume->is_scratch))
                         return err_set(e, CLOCHE_E_STATE, "the volume of the mount %.100s is not open",
                                        spec->mounts[i]);
                 count += volume != NULL;
@@ -527,6 +567,25 @@ int volumes_take(const struct keeper_state *keeper, const struct keeper_box_spec
 }
 
 /* Files of a volume belong to JAIL_UID, whichever number its boxes show. */
+static int take_scratch(const void *data, int *ret_fds, struct cloche_err *e)
+{
+        const struct volume *volume = data;
+
+        if (setns(volume->ns_fd, CLONE_NEWNS) < 0)
+                return err_os(e, CLOCHE_E_NAMESPACE, errno, "join the namespace of a volume");
+        return mount_clone_alone(volume->tree_fd, "", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, ret_fds, e);
+}
+
+int volume_take_scratch(struct keeper_state *keeper, const char *id, int *ret_fd, struct cloche_err *e)
+{
+        struct volume *volume = find(keeper, id);
+
+        if (!volume || volume->tree_fd < 0 || !volume->is_scratch || volume->is_taken)
+                return err_set(e, CLOCHE_E_STATE, "there is no open scratch volume for this box");
+        volume->is_taken = 1;
+        return helper_fetch(take_scratch, volume, 1, TAKE_TIMEOUT_S, ret_fd, e);
+}
+
 int volumes_map(const struct keeper_state *keeper, const struct box *row, const int *mount_fds, uint32_t volumes,
                 struct cloche_err *e)
 {
@@ -539,6 +598,17 @@ int volumes_map(const struct keeper_state *keeper, const struct box *row, const 
         for (int i = 0; r == 0 && volumes >> i; i++)
                 if (volumes >> i & 1 && (r = mount_map_users(mount_fds[i], user_fd)) < 0)
                         r = err_os(e, CLOCHE_E_MOUNT, -r, "map the users of a volume");
+        return r;
+}
+
+/* Its files are the box's own, so they have the numbers that the box shows. */
+int volume_map_scratch(const struct keeper_state *keeper, const struct box *row, int files_fd, struct cloche_err *e)
+{
+        _cleanup_fd_ int user_fd = -EBADF;
+        int r = box_open_namespace(keeper, row->init_pid, "user", &user_fd, e);
+
+        if (r == 0 && (r = mount_map_users(files_fd, user_fd)) < 0)
+                r = err_os(e, CLOCHE_E_MOUNT, -r, "map the users of a scratch volume");
         return r;
 }
 

@@ -17,7 +17,8 @@ struct volume {
         int socket_fd; /* the child ends when it is closed; -EBADF: not open */
         int tree_fd;   /* its files, mounted in the namespace of ns_fd */
         int ns_fd;
-        int is_unwanted; /* to be closed as soon as it is open */
+        int is_unwanted;          /* to be closed as soon as it is open */
+        int is_scratch, is_taken; /* for one box; that box has it */
 };
 
 /* Fail if this keeper has no volumes: it is not root's, or its command line names no directory. */
@@ -32,10 +33,15 @@ int volume_handle(struct keeper_state *keeper, const struct keeper_volume_spec *
 int volumes_take(const struct keeper_state *keeper, const struct keeper_box_spec *spec, int ret_fds[KEEPER_MOUNTS_MAX],
                  struct cloche_err *e);
 
+/* The mount of an open scratch volume, for the only box that ever has it; owned by the caller. */
+int volume_take_scratch(struct keeper_state *keeper, const char *id, int *ret_fd, struct cloche_err *e);
+
 /* Show the files of these copies, which nothing uses yet, to this box as its user's. */
 struct box;
 int volumes_map(const struct keeper_state *keeper, const struct box *row, const int *mount_fds, uint32_t volumes,
                 struct cloche_err *e);
+/* The same for the files of a scratch volume, to the only box that has it. */
+int volume_map_scratch(const struct keeper_state *keeper, const struct box *row, int files_fd, struct cloche_err *e);
 
 /* Reap children that have ended. */
 void volumes_reap(struct keeper_state *keeper);

@@ -26,9 +26,10 @@
 #define KEEPER_TREE_SIZE (sizeof(KEEPER_TREE_PREFIX) + KEEPER_TREE_DIGITS) /* with its 0 */
 #define KEEPER_VOLUMES "--volumes=" /* the directory of volumes, made at first use; default: none */
 #define KEEPER_VOLUME_ID_SIZE 33    /* of 32 digits in lower case, with its 0 */
-#define KEEPER_VOLUMES_MAX 256      /* at work or open at one time */
+#define KEEPER_VOLUMES_MAX 1024     /* at work or open at one time */
 #define KEEPER_VOLUME_BYTES_MIN (UINT64_C(16) << 20)
 #define KEEPER_VOLUME_BYTES_MAX (UINT64_C(16) << 40)
+#define KEEPER_SCRATCH_ENTRIES_MAX UINT64_C(1000000000)
 #define KEEPER_RUNTIMES "--runtimes=" /* the directory of the runtimes of boxes; default: no runtimes */
 #define KEEPER_NO_BOX UINT32_MAX
 #define KEEPER_MOUNTS_MAX 8 /* of one box */
@@ -77,6 +78,8 @@ struct keeper_box_spec {
         char mounts[KEEPER_MOUNTS_MAX][KEEPER_TARGET_MAX]; /* mount points in the box; each that is no volume is to be
                                                               served by a KEEPER_SERVE */
         char volumes[KEEPER_MOUNTS_MAX][KEEPER_VOLUME_ID_SIZE]; /* of the mounts that are volumes */
+        char scratch[KEEPER_VOLUME_ID_SIZE];   /* with has_writable_root: the scratch volume in which all its files are;
+                                                  "": they are in memory */
         char image[KEEPER_PATH_MAX];           /* the keeper's image, "": the host's /usr; or a name in its directory of
                                                   trees (keeper_is_tree); with a parent: "" */
         char host_name[KEEPER_HOST_NAME_SIZE]; /* of a sandbox's box; "": the usual one. Boxes that share have it too */
@@ -111,14 +114,17 @@ enum keeper_volume_action {
         KEEPER_VOLUME_MAKE,
         KEEPER_VOLUME_OPEN, /* mount it, for boxes that name it; one that is open is only measured */
         KEEPER_VOLUME_CLOSE,
-        KEEPER_VOLUME_REMOVE, /* one that is not there is no error */
+        KEEPER_VOLUME_REMOVE,  /* one that is not there is no error */
+        KEEPER_VOLUME_SCRATCH, /* make one without a name and open it, for one box; its last user's end frees its bytes
+                                */
         KEEPER_VOLUME_ACTIONS
 };
 
 struct keeper_volume_spec {
         uint32_t action;
         uint32_t reserved;
-        uint64_t size_bytes; /* KEEPER_VOLUME_MAKE: of its image; else 0 */
+        uint64_t size_bytes; /* KEEPER_VOLUME_MAKE: of its image; KEEPER_VOLUME_SCRATCH: of its files; else 0 */
+        uint64_t entries;    /* KEEPER_VOLUME_SCRATCH: files and directories; else 0 */
         char id[KEEPER_VOLUME_ID_SIZE];
 };
 
@@ -184,7 +190,7 @@ struct keeper_answer {
         struct cloche_err err; /* code 0: done */
         struct keeper_usage usage;
         uint32_t is_frozen, reserved;      /* KEEPER_BOX_FREEZE */
-        struct keeper_volume_usage volume; /* KEEPER_VOLUME_OPEN */
+        struct keeper_volume_usage volume; /* KEEPER_VOLUME_OPEN, KEEPER_VOLUME_SCRATCH */
         /* For KEEPER_HELLO only. */
         struct keeper_guard guards[CLOCHE_GUARD_COUNT];
         struct cgroup_host groups; /* the engine reads the usage from there itself */

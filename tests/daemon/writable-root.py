@@ -5,11 +5,16 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from rpc import Daemon
 from image_trees import make_store
-from cloche import cli, equal, has_writable_roots, need_root, need_writable_roots
+from cloche import cli, equal, layer_places, need_root, skip
 
 CHANGE = "echo mine > /opt/tool; echo new > /etc/added; echo changed > /etc/marker; python3 -c 'import os; [os.makedirs(path) for path in (\"/var/log/app\", \"/home/user\", \"/app/x\")]'; exec 3> /var/log/app/log; echo $?"
 LOOK = "echo $(</opt/tool) $(</etc/added) $(</etc/marker) /var/log/app/* /home/*"
 CHANGED = "mine new changed /var/log/app/log /home/cloche /home/user\n"
+
+
+def layers(place):
+    """Options of a daemon whose writable roots lie there, or refuses to."""
+    return "--layers", place, "--volumes", os.path.abspath("volumes-of-" + place)
 
 
 def make_image_store():
@@ -20,11 +25,15 @@ def make_image_store():
 
 
 def test_changes_stay_with_the_sandbox():
-    need_writable_roots()
     store, digest = make_image_store()
-    state = os.path.abspath("state")
+    for place in layer_places():
+        changes_stay_with_the_sandbox(store, digest, place)
+
+
+def changes_stay_with_the_sandbox(store, digest, place):
+    state = os.path.abspath("state-" + place)
     os.mkdir(state)
-    with Daemon("--images", store, "--state-dir", state) as daemon, daemon.frames() as frames:
+    with Daemon("--images", store, "--state-dir", state, *layers(place)) as daemon, daemon.frames() as frames:
         made = frames.call("sandbox.create", sandbox="s", image=digest, writableRoot=True)
         equal((made["writableRoot"], made["created"]), (True, True))
         equal(frames.call("exec", sandbox="s", command=CHANGE)["stdout"], "0\n")
@@ -42,9 +51,10 @@ def test_changes_stay_with_the_sandbox():
         assert "writableRoot" not in frames.call("sandbox.get", sandbox="u")
         refused = frames.refused("context.create", sandbox="s", language="python")
         assert "writable root" in refused.message, refused
-    with Daemon("--images", store, "--state-dir", state) as daemon, daemon.frames() as frames:
+    with Daemon("--images", store, "--state-dir", state, *layers(place)) as daemon, daemon.frames() as frames:
         equal(frames.call("exec", sandbox="s", command=LOOK)["stdout"], CHANGED)
         equal(frames.call("sandbox.get", sandbox="s")["writableRoot"], True)
+    equal(os.listdir(f"volumes-of-{place}") if place == "disk" else [], [])  # these files never had a name
 
 
 def test_directories_that_keep_their_owner_out():
@@ -66,12 +76,32 @@ def test_directories_that_keep_their_owner_out():
         equal(frames.call("exec", sandbox="s", command=f'python3 -c "{look}"')["stdout"], "False\n0o755\n0o0\n0o0\n/opt/read /opt/closed\n")
 
 
+def test_files_on_the_disk_are_bounded():
+    if "disk" not in layer_places():
+        skip("this kernel has no layers on the disk")
+    store, digest = make_image_store()
+    limits = {"diskBytes": 24 << 20}
+    with Daemon("--images", store, "--volume-space", "40", *layers("disk")) as daemon, daemon.frames() as frames:
+        for limit in ("diskBytes", "diskInodes"):
+            refused = frames.refused("sandbox.create", sandbox="s", image=digest, writableRoot=True, limits={**limits, limit: 0})
+            assert refused.name == "invalid_argument" and limit in refused.message, refused
+        frames.call("sandbox.create", sandbox="s", image=digest, writableRoot=True, limits=limits)
+        refused = frames.refused("sandbox.create", sandbox="t", image=digest, writableRoot=True, limits=limits)
+        assert refused.name == "queue_full" and "--volume-space" in refused.message, refused
+        equal(frames.refused("volume.create", volume="v", sizeBytes=24 << 20).name, "queue_full")
+        frames.call("sandbox.stop", sandbox="s")
+        frames.call("sandbox.create", sandbox="t", image=digest, writableRoot=True, limits=limits)
+        equal(frames.call("exec", sandbox="t", command="echo x > /opt/x && echo done")["stdout"], "done\n")
+    with Daemon("--images", store, "--layers", "disk", "--volumes", "") as daemon, daemon.frames() as frames:
+        refused = frames.refused("sandbox.create", sandbox="s", image=digest, writableRoot=True)
+        assert refused.message.startswith("the writable root of the sandbox s lies on the disk: ") and "--volumes" in refused.message, refused
+        frames.call("sandbox.create", sandbox="s", image=digest)
+
+
 def test_refusals():
     need_root()
     store, digest = make_image_store()
     with Daemon("--images", store) as daemon, daemon.frames() as frames:
-        if not has_writable_roots():
-            assert "Linux 6.6" in frames.refused("sandbox.create", sandbox="s", image=digest, writableRoot=True).message
         for options, word in (({}, "image"), ({"image": digest, "packages": {"pip": ["x"]}}, "packages"), ({"image": digest, "volumes": [{"name": "v", "path": "/v"}]}, "volumes"), ({"image": digest, "mount": {"path": "/srv", "target": "/data"}}, "mounts")):
             refused = frames.refused("sandbox.create", sandbox="s", writableRoot=True, **options)
             assert refused.name == "invalid_argument" and word in refused.message, refused

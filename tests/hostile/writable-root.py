@@ -1,16 +1,21 @@
 """A sandbox whose root is writable: an overlay on each directory of its image, in its quota. The guest changes what it sees, and
-nothing else: neither the image, nor what overlayfs believes, nor another box. The driver plays the engine."""
+nothing else: neither the image, nor what overlayfs believes, nor another box. Every wall holds in each place where layers can lie.
+The driver plays the engine."""
+import functools
 import os
 import shutil
 import subprocess
 
-from cloche import ORDINARY_USER, equal, need_ordinary_user, need_writable_roots
+from cloche import ORDINARY_USER, equal, layer_places, need_ordinary_user, skip
 from image_trees import make_image
 from keeper_boxes import Keeper, refusal
 
 USER = 12345  # of ORDINARY_USER
 TREE = "sha256-" + "5" * 64
 LIMITS = {"diskBytes": 16 << 20, "diskInodes": 1000}
+MAKE, OPEN, CLOSE, _, SCRATCH = range(5)  # actions of volumes
+scratches = 0
+os.environ["BOX_DRIVER_VOLUMES"] = os.path.abspath("volumes")
 
 # Each act prints its name and "done", or the kernel's reason.
 ACTS = r"""
@@ -29,6 +34,8 @@ def get(path):
 def make_store():
     """A tree with files of root's, of another user's, and a set-user-id file."""
     trees = os.path.abspath("store/trees")
+    if os.path.exists(trees):  # of the test's run with layers in another place; no box can change it
+        return trees
     os.makedirs(trees)
     os.chmod(trees, 0o700)
     tree = f"{trees}/{TREE}"
@@ -62,8 +69,23 @@ def run(box, script):
     return dict(line.split(" ", 1) for line in said.splitlines())
 
 
-def sandbox(keeper, **more):
+def sandbox(keeper, place, **more):
+    global scratches
+    if place == "disk":
+        scratches += 1
+        more["scratch"] = f"{scratches:032x}"
+        keeper.ask(do="volume", action=SCRATCH, id=more["scratch"], size=LIMITS["diskBytes"], entries=LIMITS["diskInodes"])
     return keeper.sandbox(image=TREE, writable_root=True, **{"limits": LIMITS, **more})
+
+
+def in_each_place(test):
+    """Run it for layers in memory, and for layers on the disk."""
+    @functools.wraps(test)
+    def tests():
+        for place in layer_places():
+            print(f"layers: {place}", flush=True)
+            test(place)
+    return tests
 
 
 CHANGE = r"""
@@ -78,12 +100,12 @@ act('link', lambda: os.link('/opt/lib/a', '/opt/lib/c'))
 """
 
 
-def test_the_guest_changes_its_own_view():
-    need_writable_roots()
+@in_each_place
+def test_the_guest_changes_its_own_view(place):
     trees = make_store()
     before = facts(trees)
     with Keeper(trees=trees) as keeper:
-        one, other = sandbox(keeper), sandbox(keeper)
+        one, other = sandbox(keeper, place), sandbox(keeper, place)
         equal(run(one, CHANGE), {"append": "done", "reads": "image+", "etc": "done", "log": "done", "usr": "done", "home": "done", "unlink": "done",
                                  "gone": "ENOENT", "replace": "done", "empty": "[]", "mine": "done", "link": "done"})
         look = "echo $(</opt/lib/a) /opt/lib/inner/* /var/log/*"
@@ -123,12 +145,12 @@ act('mounts', lambda: str(any(word in line for line in open('/proc/self/mountinf
 """
 
 
-def test_the_guest_forges_nothing():
-    need_writable_roots()
+@in_each_place
+def test_the_guest_forges_nothing(place):
     trees = make_store()
     before = facts(trees)
     with Keeper(trees=trees) as keeper:
-        said = run(sandbox(keeper), FORGE)
+        said = run(sandbox(keeper, place), FORGE)
     equal({name: said.pop(name) for name in list(said) if name.startswith("trusted.")}, {f"trusted.{name}": "EPERM" for name in ("opaque", "redirect", "metacopy", "origin", "upper")})
     equal(said, {"others": "EACCES", "lib": "a inner", "whiteout": "EPERM", "null": "EPERM", "disk": "EPERM", "written-setid": "0o755", "nosuid": "True", "rename-whiteout": "EINVAL", "out": "EXDEV",
                  "in": "EXDEV", "mountpoint": "EXDEV", "remove": "EBUSY", "upper": "[]", "mounts": "False"})
@@ -142,33 +164,36 @@ def fill(path):
 def many(path):
     os.mkdir(path)
     for number in range(2000): open(f'{path}/{number}', 'w').close()
-act('bytes', lambda: fill('/opt/big')); act('elsewhere', lambda: put('/workspace/small', 'x' * 100000))
+act('bytes', lambda: fill('/opt/big')); act('elsewhere', lambda: fill('/workspace/rest'))
+print('together', 15 << 20 < os.path.getsize('/opt/big') + os.path.getsize('/workspace/rest') < 17 << 20)
 os.unlink('/opt/big'); act('room', lambda: put('/workspace/small', 'x' * 100000))
 act('inodes', lambda: many('/var/many')); print('made', len(os.listdir('/var/many')) > 900)
 """
 
 
-def test_the_layer_is_in_the_quota():
-    need_writable_roots()
+@in_each_place
+def test_the_layer_is_in_the_quota(place):
     trees = make_store()
     with Keeper(trees=trees) as keeper:
-        equal(run(sandbox(keeper), FILL), {"bytes": "ENOSPC", "elsewhere": "ENOSPC", "room": "done", "inodes": "ENOSPC", "made": "True"})
+        equal(run(sandbox(keeper, place), FILL), {"bytes": "ENOSPC", "elsewhere": "ENOSPC", "together": "True", "room": "done", "inodes": "ENOSPC", "made": "True"})
 
 
-def test_where_the_mounts_of_the_host_are_shared():
+@in_each_place
+def test_where_the_mounts_of_the_host_are_shared(place):
     """As systemd makes them. A box's mounts on its copy of the tree reach nobody."""
-    need_writable_roots()
+    here = os.getcwd()
     subprocess.run(["mount", "--bind", ".", "."], check=True)
     try:
         subprocess.run(["mount", "--make-shared", "."], check=True)
         os.chdir(os.getcwd())  # into the mount
         trees = make_store()
         with Keeper(trees=trees) as keeper:
-            equal(run(sandbox(keeper), "act('append', lambda: put('/opt/lib/a', '+'))"), {"append": "done"})
+            equal(run(sandbox(keeper, place), "act('append', lambda: put('/opt/lib/a', '+'))"), {"append": "done"})
             with open("/proc/self/mountinfo") as file:
                 equal([line for line in file if TREE in line], [])
     finally:
         subprocess.run(["umount", "--lazy", "."], check=True)
+        os.chdir(here)  # out of it
 
 
 def test_an_ordinary_users_keeper_refuses():
@@ -183,13 +208,13 @@ def test_an_ordinary_users_keeper_refuses():
         equal(keeper.sandbox(image=TREE).said("echo $(</opt/lib/a)"), "image\n")
 
 
-def test_requests_that_are_refused():
-    need_writable_roots()
+@in_each_place
+def test_requests_that_are_refused(place):
     trees = make_store()
     with Keeper(trees=trees) as keeper:
         for spec in ({"image": TREE}, {"sandbox": True}, {"sandbox": True, "image": TREE, "mount": "/data"}):
             equal(refusal(keeper.box, writable_root=True, **spec).code, "invalid_argument")
-        template, box = keeper.template(), sandbox(keeper)
+        template, box = keeper.template(), sandbox(keeper, place)
         refused = refusal(box.context, template)
         assert refused.code == "invalid_state" and "writable root" in refused.message, refused
         equal(keeper.sandbox(image=TREE).said("echo $(</opt/lib/a)"), "image\n")
@@ -253,11 +278,11 @@ def restored(box, data):
     return dict(line.split(" ", 1) for line in said.splitlines())["restored"]
 
 
-def test_changes_are_saved_and_come_back():
-    need_writable_roots()
+@in_each_place
+def test_changes_are_saved_and_come_back(place):
     trees = with_saver(make_store())
     with Keeper(trees=trees) as keeper:
-        one, other = sandbox(keeper), sandbox(keeper)
+        one, other = sandbox(keeper, place), sandbox(keeper, place)
         fresh = run(other, LOOK)
         run(one, CHANGE + MORE)
         data = run(one, SAVE)["saved"]
@@ -266,7 +291,7 @@ def test_changes_are_saved_and_come_back():
         equal(restored(other, data), "0 ")
         equal(run(other, LOOK), seen)
         equal(run(other, "os.chmod('/opt/closed', 0o700); act('in', lambda: get('/opt/closed/in')); act('a', lambda: str(os.stat('/opt/lib/a').st_nlink))"), {"in": "3", "a": "3"})
-        again = sandbox(keeper)  # a save of what was restored
+        again = sandbox(keeper, place)  # a save of what was restored
         equal(restored(again, run(other, SAVE)["saved"]), "0 ")
         equal(run(again, LOOK), run(other, LOOK))
         plain = keeper.sandbox(image=TREE, limits=LIMITS)  # without layers they are passed over
@@ -288,14 +313,14 @@ def archive(*members):
     return base64.b64encode(out.getvalue()).decode()
 
 
-def test_forged_changes():
+@in_each_place
+def test_forged_changes(place):
     """They do what the guest could do itself, or nothing."""
-    need_writable_roots()
     from tarfile import CHRTYPE, DIRTYPE, LNKTYPE, REGTYPE
     trees = with_saver(make_store())
     before = facts(trees)
     with Keeper(trees=trees) as keeper:
-        box = sandbox(keeper)
+        box = sandbox(keeper, place)
         for name in ("opt", "usr", "none", "proc", "none/x"):  # mount points, and what the image has not
             equal(restored(box, archive((f"run/.changes/{name}", CHRTYPE, ""))), "0 ")
         for name, kind, link in (("workspace/x", CHRTYPE, ""), ("opt/lib/a", CHRTYPE, ""), ("run/.changes/../etc/x", CHRTYPE, ""), ("run/.changes/", CHRTYPE, ""),
@@ -308,6 +333,32 @@ def test_forged_changes():
     equal(facts(trees), before)
 
 
+def test_a_scratch_volume_is_one_boxs():
+    """Two upper layers in one would see each other's files; as a mount it would show the layers."""
+    if "disk" not in layer_places():
+        skip("this kernel has no layers on the disk")
+    one, other, kept = ("%032x" % number for number in (1, 2, 3))
+    with Keeper(trees=make_store()) as keeper:
+        def layered(name):
+            return keeper.sandbox(image=TREE, writable_root=True, scratch=name)
+        for name in (one, other):
+            keeper.ask(do="volume", action=SCRATCH, id=name, size=LIMITS["diskBytes"], entries=1000)
+        keeper.ask(do="volume", action=MAKE, id=kept, size=LIMITS["diskBytes"])
+        keeper.ask(do="volume", action=OPEN, id=kept)
+        box = layered(one)
+        equal(box.said("echo x > /opt/x && echo $(</opt/x)"), "x\n")
+        for name in (one, kept, "4" * 32):
+            equal(refusal(layered, name).code, "invalid_state")
+        for name in (one, other):
+            equal(refusal(keeper.sandbox, image=TREE, mount="/data", volume=name).code, "invalid_state")
+        equal(keeper.sandbox(image=TREE, mount="/data", volume=kept).said("echo y > /data/y && echo $(</data/y)"), "y\n")  # the twin
+        keeper.ask(do="volume", action=CLOSE, id=one)  # its box goes on
+        equal(box.said("echo more >> /opt/x && echo $(</opt/x)"), "x more\n")
+        equal(refusal(layered, one).code, "invalid_state")
+        equal(layered(other).said("echo /opt/x*"), "/opt/x*\n")
+        equal(os.listdir("volumes"), [kept + ".img"])  # these have no name
+
+
 RAW = r"""
 put('/opt/lib/a', '+'); os.unlink('/var/log/old'); raw = '/run/.changes'
 act('read', lambda: get(raw + '/opt/lib/a')); act('whiteout', lambda: str(stat.S_ISCHR(os.lstat(raw + '/var/log/old').st_mode)))
@@ -318,8 +369,8 @@ act('mountpoint', lambda: os.rmdir(raw))
 """
 
 
-def test_the_layers_are_shown_read_only():
-    need_writable_roots()
+@in_each_place
+def test_the_layers_are_shown_read_only(place):
     with Keeper(trees=make_store()) as keeper:
-        equal(run(sandbox(keeper), RAW), {"read": "image+", "whiteout": "True", "attribute": "EROFS", "mknod": "EROFS", "write": "EROFS", "unlink": "EROFS", "chmod": "EROFS",
+        equal(run(sandbox(keeper, place), RAW), {"read": "image+", "whiteout": "True", "attribute": "EROFS", "mknod": "EROFS", "write": "EROFS", "unlink": "EROFS", "chmod": "EROFS",
                                           "link": "EXDEV", "rename": "EXDEV", "mountpoint": "EROFS"})

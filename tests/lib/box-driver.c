@@ -11,8 +11,9 @@
  *   {"do": "read", "box": "a", "pid": 2, "until": "text"}: {"data"}: until that was printed, or the end
  *   {"do": "write" | "close" | "wait" | "kill" | "connect" | "ports" | "quiesce" | "limit" | "usage" | "drop" |
  * "drop-later" | "serve", …}, {"do": "images", "written": true, "method": "prune", "params": {}}
- *   {"do": "volume", "action": 1, "id": "0…", "size": 0}; make with "mount" and "volume": its id. A
- * failure is {"error": name, "message"}. Usage: box-driver LIBEXEC-DIR RUNTIMES-DIR [TREES-DIR [WRITTEN]] */
+ *   {"do": "volume", "action": 1, "id": "0…", "size": 0}; make with "mount" and "volume": its id; with "scratch":
+ * likewise. A failure is {"error": name, "message"}. Usage: box-driver LIBEXEC-DIR RUNTIMES-DIR [TREES-DIR [WRITTEN]]
+ */
 #include "base/err.h"
 #include "base/fd.h"
 #include "engine/box/keeper-client.h"
@@ -204,6 +205,7 @@ static json_t *do_make(const json_t *ask, struct cloche_err *e)
                 snprintf(spec.volumes[0], sizeof(spec.volumes[0]), "%s", text_of(ask, "volume"));
                 spec.volume_mounts = 1;
         }
+        snprintf(spec.scratch, sizeof(spec.scratch), "%s", text_of(ask, "scratch"));
         if (place_count == BOXES_MAX) {
                 err_set(e, CLOCHE_E_RESOURCE, "the driver has no room for more than %d boxes", BOXES_MAX);
                 return NULL;
@@ -416,7 +418,8 @@ static json_t *receive_text(int fd, struct cloche_err *e)
 static json_t *do_volume(const json_t *ask, struct cloche_err *e)
 {
         struct keeper_volume_spec spec = {.action = (uint32_t)json_integer_value(json_object_get(ask, "action")),
-                                          .size_bytes = (uint64_t)json_integer_value(json_object_get(ask, "size"))};
+                                          .size_bytes = (uint64_t)json_integer_value(json_object_get(ask, "size")),
+                                          .entries = (uint64_t)json_integer_value(json_object_get(ask, "entries"))};
         struct keeper_wait w = {0};
 
         snprintf(spec.id, sizeof(spec.id), "%s", text_of(ask, "id"));

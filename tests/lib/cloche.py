@@ -365,15 +365,17 @@ def need_ordinary_user():
         skip("the build directory is closed to other users")
 
 
-def has_writable_roots():
-    """User attributes of tmpfs, which they need, came with Linux 6.6."""
-    return tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) >= (6, 6)
+def kernel():
+    return tuple(map(int, re.findall(r"\d+", os.uname().release)[:2]))
 
 
-def need_writable_roots():
+def layer_places():
+    """Where the changes of writable roots can lie. User attributes of tmpfs came with Linux 6.6, layers with mapped owners with 5.19."""
     need_root()
-    if not has_writable_roots():
-        skip("writable roots need Linux 6.6")
+    places = ["memory"] * (kernel() >= (6, 6)) + ["disk"] * (kernel() >= (5, 19) and os.path.exists("/dev/loop-control"))
+    if not places:
+        skip("writable roots need Linux 6.6, or Linux 5.19 and loop devices")
+    return places
 
 
 def skip(reason):

@@ -392,6 +392,40 @@ static void test_names_of_a_box(void)
         CHECK(check(&request, &e) == -CLOCHE_E_PROTOCOL, "a boot id is one word: %s", e.msg);
 }
 
+static void test_scratch_volumes(void)
+{
+        static struct keeper_request request;
+        size_t size = keeper_request_size(KEEPER_VOLUME);
+        struct keeper_request box = make_request();
+        struct cloche_err e = {0};
+
+        request =
+                (struct keeper_request){.op = KEEPER_VOLUME,
+                                        .volume = {.action = KEEPER_VOLUME_SCRATCH, .size_bytes = 65536, .entries = 1}};
+        strcpy(request.volume.id, "0123456789abcdef0123456789abcdef");
+        CHECK(keeper_request_check(&request, size, &e) == 0, "it may be small: %s", e.msg);
+        request.volume.entries = KEEPER_SCRATCH_ENTRIES_MAX + 1;
+        CHECK(keeper_request_check(&request, size, &e) == -CLOCHE_E_INVALID_ARGUMENT, "too many files: %s", e.msg);
+        request.volume.entries = 0;
+        CHECK(keeper_request_check(&request, size, &e) == -CLOCHE_E_INVALID_ARGUMENT, "no files: %s", e.msg);
+        request.volume.entries = 1;
+        request.volume.size_bytes = KEEPER_VOLUME_BYTES_MAX + 1;
+        CHECK(keeper_request_check(&request, size, &e) == -CLOCHE_E_INVALID_ARGUMENT, "too large: %s", e.msg);
+        request.volume.size_bytes = KEEPER_VOLUME_BYTES_MAX;
+        request.volume.action = KEEPER_VOLUME_MAKE;
+        CHECK(keeper_request_check(&request, size, &e) == -CLOCHE_E_PROTOCOL, "others count no files: %s", e.msg);
+        box.spec.is_sandbox = box.spec.has_writable_root = 1;
+        memset(box.spec.image, '0', KEEPER_TREE_SIZE - 1);
+        memcpy(box.spec.image, KEEPER_TREE_PREFIX, sizeof(KEEPER_TREE_PREFIX) - 1);
+        strcpy(box.spec.scratch, request.volume.id);
+        CHECK(check(&box, &e) == 0, "a writable root lies in one: %s", e.msg);
+        box.spec.scratch[0] = '/';
+        CHECK(check(&box, &e) == -CLOCHE_E_PROTOCOL, "an id is digits: %s", e.msg);
+        box.spec.scratch[0] = '0';
+        box.spec.has_writable_root = 0;
+        CHECK(check(&box, &e) == -CLOCHE_E_PROTOCOL, "another root has none: %s", e.msg);
+}
+
 static void test_volumes_of_a_box(void)
 {
         struct keeper_request request = make_request();
@@ -437,6 +471,7 @@ int main(void)
         test_mounts();
         test_volumes();
         test_names_of_a_box();
+        test_scratch_volumes();
         test_volumes_of_a_box();
         test_services();
         test_limits();

@@ -411,6 +411,7 @@ static int start_sandboxes(struct daemon *d, struct cloche_err *e)
                 .saved_max = (unsigned)d->options.saved_max,
                 .volumes_max = (unsigned)d->options.volumes_max,
                 .volume_bytes_max = d->options.volume_bytes_max,
+                .has_layers_on_disk = d->options.has_layers_on_disk,
                 .on_unsaved = on_unsaved,
                 .on_lost = on_lost,
                 .on_load = on_load,

@@ -225,6 +225,14 @@ static int set_volumes(struct daemon_options *o, const char *value)
         return *value && *value != '/' ? bad("--volumes must be an absolute path or '', not '%s'", value) : 0;
 }
 
+static int set_layers(struct daemon_options *o, const char *value)
+{
+        o->has_layers_on_disk = strcmp(value, "disk") == 0;
+        return o->has_layers_on_disk || strcmp(value, "memory") == 0
+                       ? 0
+                       : bad("--layers must be memory or disk, not '%s'", value);
+}
+
 static int set_image_changes(struct daemon_options *o, const char *value)
 {
         static const char *const names[] = {"none", "owner", "all"};
@@ -344,8 +352,15 @@ static const struct option_row {
          "the directory of volumes, which root's keeper alone can reach; '': none (/var/lib/cloche/volumes for root)",
          set_volumes},
         {"--max-volumes", "N", "volumes of one caller (64)", NUMBER(volumes_max, 1, 1000000, 1)},
-        {"--volume-space", "MIB", "size of all volumes of one caller, which is reserved on the disk (16384)",
+        {"--volume-space", "MIB",
+         "size of all volumes of one caller, and of its sandboxes with --layers=disk, which is reserved on the disk "
+         "(16384)",
          NUMBER(volume_bytes_max, 16, 1u << 24, 1u << 20)},
+        {"--layers", "PLACE",
+         "where the files of sandboxes with a writable root are: memory, or disk: each in a file of its limit's size "
+         "in "
+         "the directory of volumes (memory; before Linux 6.6 always disk)",
+         set_layers},
         {"--contexts", "LANGUAGE,…",
          "set up contexts of these languages at the start instead of at first use; '': none (with --container-listen: "
          "javascript,typescript if 1 GiB of memory is free)",

@@ -50,6 +50,7 @@ struct daemon_options {
         const char *network;       /* rules, with commas; NULL: none */
         const char *package_proxy; /* URL; NULL: none */
         enum image_changes image_changes;
+        int has_layers_on_disk;
         unsigned long save_every_ms, sandboxes_max, saved_max, volumes_max, volume_bytes_max;
         unsigned long grace_ms, connections_max, body_bytes_max, auth_ms, image_bytes_max;
         unsigned long exit_when_idle_ms; /* 0: never */

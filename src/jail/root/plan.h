@@ -43,17 +43,18 @@ struct jail_plan {
         int lease_fd;          /* of these ids; -EBADF: no such box, or a sharing one */
         int sudo_fd;           /* cloche-sudo, for the PATH of a box with root; -EBADF: none */
         const char *host_name, *boot_id; /* boot_id "": none is shown */
-        int is_sandbox;                  /* has terminals, and sends DNS queries to its loopback */
-        int is_sharing;                  /* born in a sandbox's namespaces, except for pid and mount namespaces; if
-                                          * nested: has its own namespaces, but the user, files and groups of the
-                                          * sandbox */
-        int core_scheduling;             /* it shares no processor core with others */
-        const int *places_fds;           /* nested and sharing: the sandbox's writable places; else NULL */
-        int own_groups;                  /* the child may and must drop supplementary groups (root keeper) */
-        int guest_fd;                    /* libcloche-guest, copied to /run/cloche of a template; -EBADF: none */
-        int init_fd;                     /* sealed program of PID 1 */
-        int control_fd;                  /* becomes descriptor 3 of PID 1 */
-        const int *tasks_fds;            /* files through which it enters its control groups (cgroup_enter) */
+        int files_fd;          /* the mount of an ext4 in which all its files are, with the quota; -EBADF: in memory */
+        int is_sandbox;        /* has terminals, and sends DNS queries to its loopback */
+        int is_sharing;        /* born in a sandbox's namespaces, except for pid and mount namespaces; if
+                                * nested: has its own namespaces, but the user, files and groups of the
+                                * sandbox */
+        int core_scheduling;   /* it shares no processor core with others */
+        const int *places_fds; /* nested and sharing: the sandbox's writable places; else NULL */
+        int own_groups;        /* the child may and must drop supplementary groups (root keeper) */
+        int guest_fd;          /* libcloche-guest, copied to /run/cloche of a template; -EBADF: none */
+        int init_fd;           /* sealed program of PID 1 */
+        int control_fd;        /* becomes descriptor 3 of PID 1 */
+        const int *tasks_fds;  /* files through which it enters its control groups (cgroup_enter) */
         size_t tasks_count;
         int birth_fd; /* its version 2 group, in which PID 1 is born (CLONE_INTO_CGROUP); -EBADF: none, or it enters by
                          tasks_fds */

@@ -174,6 +174,12 @@ static int check_attributes(const char *path, struct cloche_err *e)
                        strerror(errno));
 }
 
+/* overlayfs makes each fsync(2) a write to the disk, but these files end with the box: their saves are on the disk. */
+static const char *volatile_flag(const struct jail_plan *plan)
+{
+        return plan->files_fd >= 0 ? "volatile" : NULL;
+}
+
 /* The upper directory's attributes are those of the merged one. No path leads to it in the end: the place /workspace
  * covers the tmpfs. So the guest can set no attribute there that has a meaning for overlayfs. */
 static int make_upper(const char *name, char upper[LAYER_SIZE], char work[LAYER_SIZE], struct cloche_err *e)
@@ -197,7 +203,8 @@ static int make_upper(const char *name, char upper[LAYER_SIZE], char work[LAYER_
 static int lay_over(void *data, const char *name, struct cloche_err *e)
 {
         char upper[LAYER_SIZE], work[LAYER_SIZE];
-        const char *const options[] = {"lowerdir", name, "upperdir", upper, "workdir", work, "userxattr", NULL, NULL};
+        const char *const options[] = {"lowerdir",  name, "upperdir",          upper, "workdir", work,
+                                       "userxattr", NULL, volatile_flag(data), NULL,  NULL};
         _cleanup_fd_ int tree_fd = -EBADF;
         int r;
 
@@ -205,7 +212,6 @@ static int lay_over(void *data, const char *name, struct cloche_err *e)
                 return 0;
         if (strpbrk(name, ":,\\"))
                 return err_set(e, CLOCHE_E_MOUNT, "the image's directory /%s cannot be a layer: rename it", name);
-        (void)data;
         r = make_upper(name, upper, work, e);
         if (r < 0)
                 return r;
@@ -219,10 +225,12 @@ static int lay_over(void *data, const char *name, struct cloche_err *e)
 static const char *const kept_in_run[] = {ROOT_MASK_DIRECTORY, ROOT_MASK_FILE, JAIL_BIN, "run/cloche"};
 
 /* Services write to /run; each start finds it as new, so its upper directory is none of the changes. */
-static int lay_over_run(struct cloche_err *e)
+static int lay_over_run(const struct jail_plan *plan, struct cloche_err *e)
 {
-        static const char *const options[] = {"lowerdir",        "run",       "upperdir", QUOTA "/run", "workdir",
-                                              QUOTA "/run-work", "userxattr", NULL,       NULL};
+        const char *const options[] = {"lowerdir",   "run",     "upperdir",
+                                       QUOTA "/run", "workdir", QUOTA "/run-work",
+                                       "userxattr",  NULL,      volatile_flag(plan),
+                                       NULL,         NULL};
         _cleanup_fd_ int tree_fd = -EBADF;
         int kept_fds[COUNT(kept_in_run)], r = 0;
 
@@ -251,9 +259,9 @@ static int lay_over_all(const struct jail_plan *plan, struct cloche_err *e)
 
         if (mkdir(QUOTA "/upper", 0700) < 0 || mkdir(QUOTA "/work", 0700) < 0)
                 return err_os(e, CLOCHE_E_MOUNT, errno, "make the layers of the sandbox's root");
-        r = each_shown(lay_over, NULL, e);
+        r = each_shown(lay_over, (void *)plan, e);
         if (r >= 0 && plan->has_root)
-                r = lay_over_run(e);
+                r = lay_over_run(plan, e);
         if (r >= 0) /* for the program that saves the sandbox; read-only, so that a guest forges nothing */
                 r = mount_clone(AT_FDCWD, QUOTA "/upper", ATTRIBUTES | MOUNT_ATTR_RDONLY, &changes_fd, e);
         return r < 0 ? r : mount_attach(changes_fd, JAIL_CHANGES, e);
@@ -356,9 +364,9 @@ static int make_root(const struct jail_plan *plan, int *ret_fd, struct cloche_er
         return r < 0 ? r : root_link_home(plan, *ret_fd, e);
 }
 
-int root_make_writable(const struct jail_plan *plan, int *ret_root_fd, struct cloche_err *e)
+static int mount_quota(const struct jail_plan *plan, struct cloche_err *e)
 {
-        int inodes = count_inodes(plan, e), r;
+        int inodes = count_inodes(plan, e);
         char options[128];
 
         if (inodes < 0)
@@ -368,7 +376,13 @@ int root_make_writable(const struct jail_plan *plan, int *ret_root_fd, struct cl
                  plan->disk_bytes == UINT64_MAX ? 0ull : (unsigned long long)plan->disk_bytes,
                  plan->disk_inodes == UINT64_MAX ? 0ull : (unsigned long long)plan->disk_inodes + (unsigned)inodes);
         /* MS_NOATIME: a later run in the same box must not see when an earlier one read a file. */
-        r = mount_new("tmpfs", QUOTA, MS_FLAGS_QUOTA, options, e);
+        return mount_new("tmpfs", QUOTA, MS_FLAGS_QUOTA, options, e);
+}
+
+int root_make_writable(const struct jail_plan *plan, int *ret_root_fd, struct cloche_err *e)
+{
+        int r = plan->files_fd >= 0 ? mount_attach(plan->files_fd, QUOTA, e) : mount_quota(plan, e);
+
         if (r == 0 && plan->is_sandbox)
                 r = make_root(plan, ret_root_fd, e);
         if (r == 0 && plan->has_writable_root)

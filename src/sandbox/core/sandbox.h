@@ -59,7 +59,9 @@ struct sandboxes_options {
         unsigned sandboxes_max; /* running at once, of all principals; 0: 1000 */
         unsigned saved_max;     /* of one principal, running or not; 0: 10000 */
         unsigned volumes_max;   /* of one principal; 0: 64 */
-        uint64_t volume_bytes_max; /* of all volumes of one principal; 0: 16 GiB */
+        uint64_t
+                volume_bytes_max; /* of all volumes of one principal, and its sandboxes' files on the disk; 0: 16 GiB */
+        int has_layers_on_disk;   /* writable roots lie there also where they could lie in memory */
         /* A sandbox's files could not be saved. Called again only after a successful save, and when
          * sandboxes_stop ends the sandbox. May be NULL. */
         void (*on_unsaved)(void *data, int64_t principal, const char *name, const struct cloche_err *e);

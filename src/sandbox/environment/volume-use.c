@@ -1,11 +1,15 @@
 /* The volumes of one sandbox: checked when it is made, opened before its box is, closed with it. The keeper
- * mounts them (keeper/volume.c). Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
+ * mounts them (keeper/volume.c). So too the scratch volume for a writable root, which is new at each start.
+ * Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "volumes.h"
 
 #include "base/err.h"
+#include "base/fd.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/xattr.h>
 
 /* -- the options ------------------------------------------------------------------------------------------------ */
 
@@ -102,17 +106,61 @@ static int enter(struct sandbox *s, const json_t *row, struct cloche_err *e)
         return 0;
 }
 
+int sandbox_volumes_need_scratch(void)
+{
+        _cleanup_fd_ int fd = memfd_create("attributes", MFD_CLOEXEC);
+
+        return fd >= 0 && fsetxattr(fd, "user.cloche", "", 0, 0) < 0;
+}
+
+static void on_scratch(void *data, struct keeper_reply *reply)
+{
+        struct volume_uses *uses = data;
+        struct cloche_err e = {0};
+
+        uses->is_scratch_open = !reply->error;
+        if (reply->error) {
+                e = *reply->error;
+                err_wrap(&e, "the writable root of the sandbox %s lies on the disk", uses->sandbox->name);
+        }
+        sandbox_on_volumes(uses->sandbox, reply->error ? &e : NULL);
+}
+
+static int open_scratch(struct sandbox *s, struct cloche_err *e)
+{
+        struct keeper_volume_spec spec = {.action = KEEPER_VOLUME_SCRATCH,
+                                          .size_bytes = s->limits.disk_bytes,
+                                          .entries = s->limits.disk_inodes};
+        int r;
+
+        if (s->limits.disk_bytes == UINT64_MAX || s->limits.disk_inodes == UINT64_MAX)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "a writable root lies on the disk here, which needs the limits diskBytes and "
+                               "diskInodes");
+        r = sandbox_volumes_check_room(s->all, s->principal, s->limits.disk_bytes, e);
+        if (r == 0 && sandbox_volume_make_up_id(spec.id) < 0)
+                r = err_os(e, CLOCHE_E_RESOURCE, errno, "start the sandbox %s", s->name);
+        if (r == 0)
+                r = s->all->boxes->volume(s->all, &spec, on_scratch, s->volume_uses, e);
+        if (r == 0)
+                memcpy(s->volume_uses->scratch, spec.id, sizeof(spec.id));
+        return r;
+}
+
 int sandbox_volumes_prepare(struct sandbox *s, struct cloche_err *e)
 {
+        int has_scratch = s->has_writable_root && s->all->has_layers_on_disk, r = 0;
         const json_t *row;
         size_t i;
-        int r = 0;
 
-        if (!s->volumes)
+        if (!s->volumes && !has_scratch)
                 return 0;
         s->volume_uses = calloc(1, sizeof(*s->volume_uses));
         if (!s->volume_uses)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start the sandbox %s", s->name);
+        s->volume_uses->sandbox = s;
+        if (has_scratch)
+                r = open_scratch(s, e);
         json_array_foreach (s->volumes, i, row)
                 if (r == 0)
                         r = enter(s, row, e);
@@ -121,6 +169,8 @@ int sandbox_volumes_prepare(struct sandbox *s, struct cloche_err *e)
 
 int sandbox_volumes_are_open(const struct sandbox *s)
 {
+        if (s->volume_uses && s->volume_uses->scratch[0] && !s->volume_uses->is_scratch_open)
+                return 0;
         for (size_t i = 0; s->volume_uses && i < s->volume_uses->count; i++)
                 if (!s->volume_uses->rows[i].volume->is_open)
                         return 0;
@@ -129,6 +179,7 @@ int sandbox_volumes_are_open(const struct sandbox *s)
 
 void sandbox_volumes_describe(const struct volume_uses *volumes, struct keeper_box_spec *spec)
 {
+        memcpy(spec->scratch, volumes->scratch, sizeof(spec->scratch));
         for (size_t i = 0; i < volumes->count && spec->mount_count < KEEPER_MOUNTS_MAX; i++) {
                 const struct volume_use *use = &volumes->rows[i];
 
@@ -140,8 +191,21 @@ void sandbox_volumes_describe(const struct volume_uses *volumes, struct keeper_b
         }
 }
 
+/* Also one whose opening is under way. A keeper that is gone has closed it. */
+static void close_scratch(struct sandbox *s)
+{
+        struct keeper_volume_spec spec = {.action = KEEPER_VOLUME_CLOSE};
+
+        if (!s->volume_uses || !s->volume_uses->scratch[0])
+                return;
+        (void)s->all->boxes->detach(s->all, s->volume_uses);
+        memcpy(spec.id, s->volume_uses->scratch, sizeof(spec.id));
+        (void)s->all->boxes->volume(s->all, &spec, NULL, NULL, NULL);
+}
+
 void sandbox_volumes_close(struct sandbox *s)
 {
+        close_scratch(s);
         for (size_t i = 0; s->volume_uses && i < s->volume_uses->count; i++)
                 sandbox_volume_leave(s->volume_uses->rows[i].volume);
         free(s->volume_uses);

@@ -320,18 +320,36 @@ static int find(const struct sandbox_request *request, struct sandbox_volume **r
 }
 
 /* The operator bounds the bytes that one caller reserves; the disk, those of all. */
+int sandbox_volumes_check_room(const struct sandboxes *all, int64_t principal, uint64_t size_bytes,
+                               struct cloche_err *e)
+{
+        uint64_t most = all->options.volume_bytes_max ? all->options.volume_bytes_max : BYTES_OF_CALLER, bytes = 0;
+        const struct sandbox_volume *volume;
+        const struct sandbox *s;
+
+        TAILQ_FOREACH (volume, &all->volumes, link)
+                if (volume->principal == principal)
+                        bytes += volume->size_bytes;
+        TAILQ_FOREACH (s, &all->list, link)
+                if (s->principal == principal && s->volume_uses && s->volume_uses->scratch[0])
+                        bytes += s->limits.disk_bytes;
+        if (size_bytes > most || bytes > most - size_bytes)
+                return err_set(e, CLOCHE_E_QUEUE_FULL,
+                               "this caller's volumes, and its sandboxes whose files are on the disk, have %llu bytes, "
+                               "at most %llu are possible: make a smaller one, or delete those that are not needed "
+                               "(the operator sets cloched --volume-space)",
+                               (unsigned long long)bytes, (unsigned long long)most);
+        return 0;
+}
+
 static int check_room(const struct sandbox_request *request, uint64_t size_bytes, struct cloche_err *e)
 {
         const struct sandboxes_options *options = &request->all->options;
         unsigned most = options->volumes_max ? options->volumes_max : COUNT_OF_CALLER, count = 0;
-        uint64_t most_bytes = options->volume_bytes_max ? options->volume_bytes_max : BYTES_OF_CALLER, bytes = 0;
         const struct sandbox_volume *volume;
 
         TAILQ_FOREACH (volume, &request->all->volumes, link)
-                if (volume->principal == request->principal) {
-                        count++;
-                        bytes += volume->size_bytes;
-                }
+                count += volume->principal == request->principal;
         if (count >= most)
                 return err_set(e, CLOCHE_E_QUEUE_FULL,
                                "this caller has %u volumes, at most %u are kept: delete those that are not needed",
@@ -340,21 +358,16 @@ static int check_room(const struct sandbox_request *request, uint64_t size_bytes
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "sizeBytes is %llu, expected %llu to %llu bytes",
                                (unsigned long long)size_bytes, (unsigned long long)KEEPER_VOLUME_BYTES_MIN,
                                (unsigned long long)KEEPER_VOLUME_BYTES_MAX);
-        if (bytes + size_bytes > most_bytes)
-                return err_set(e, CLOCHE_E_QUEUE_FULL,
-                               "this caller's volumes have %llu bytes, at most %llu are possible: make a smaller one, "
-                               "or delete those that are not needed",
-                               (unsigned long long)bytes, (unsigned long long)most_bytes);
-        return 0;
+        return sandbox_volumes_check_room(request->all, request->principal, size_bytes, e);
 }
 
-static int make_up_id(struct sandbox_volume *volume)
+int sandbox_volume_make_up_id(char ret[KEEPER_VOLUME_ID_SIZE])
 {
         unsigned char chance[(KEEPER_VOLUME_ID_SIZE - 1) / 2];
 
         if (getrandom(chance, sizeof(chance), 0) != sizeof(chance))
                 return -1;
-        hex_write(volume->id, chance, sizeof(chance));
+        hex_write(ret, chance, sizeof(chance));
         return 0;
 }
 
@@ -373,7 +386,7 @@ int handle_VOLUME_CREATE(struct sandbox_request *request, struct cloche_err *e)
         if (r < 0)
                 return r;
         volume = volume_new(request->all, request->principal, name);
-        if (!volume || make_up_id(volume) < 0) {
+        if (!volume || sandbox_volume_make_up_id(volume->id) < 0) {
                 if (volume)
                         volume_free(volume);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a volume");

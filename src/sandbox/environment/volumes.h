@@ -26,8 +26,12 @@ struct sandbox_volume {
         int is_open, is_requested; /* of the keeper; a request to open, measure or remove it is under way */
 };
 
-/* The volumes of a sandbox that starts or runs, in the order of its definition. */
+/* The volumes of a sandbox that starts or runs, in the order of its definition, and the scratch volume in which a
+ * writable root lies. */
 struct volume_uses {
+        struct sandbox *sandbox;
+        char scratch[KEEPER_VOLUME_ID_SIZE]; /* "": none */
+        int is_scratch_open;
         size_t count;
         struct volume_use {
                 struct sandbox_volume *volume;
@@ -41,6 +45,10 @@ struct sandbox_volume *sandbox_volume_find(const struct sandboxes *all, int64_t 
 /* For somebody who uses it until sandbox_volume_leave: sandbox_on_volumes follows if it is not open. */
 CLOCHE_MUST_CHECK int sandbox_volume_enter(struct sandbox_volume *volume, struct cloche_err *e);
 void sandbox_volume_leave(struct sandbox_volume *volume);
+/* Fail unless the caller may reserve so many bytes more on the disk. */
+CLOCHE_MUST_CHECK int sandbox_volumes_check_room(const struct sandboxes *all, int64_t principal, uint64_t bytes,
+                                                 struct cloche_err *e);
+int sandbox_volume_make_up_id(char ret[KEEPER_VOLUME_ID_SIZE]);
 /* Read the definitions of a principal, and remove the leftovers of a killed daemon. dir_fd: the principal's. */
 void sandbox_volumes_load(struct sandboxes *all, int64_t principal, int dir_fd);
 void sandbox_volumes_free(struct sandboxes *all);
@@ -49,6 +57,9 @@ void sandbox_volumes_free(struct sandboxes *all);
 CLOCHE_MUST_CHECK int sandbox_volumes_check(const struct sandbox_request *request, struct cloche_err *e);
 /* True if the definition names it. */
 int sandbox_volumes_name(const struct sandbox *s, const char *volume);
+/* True if writable roots cannot lie in memory, because this kernel's tmpfs has no user attributes (before Linux 6.6).
+ */
+int sandbox_volumes_need_scratch(void);
 /* Before the box is made: open them all. */
 CLOCHE_MUST_CHECK int sandbox_volumes_prepare(struct sandbox *s, struct cloche_err *e);
 int sandbox_volumes_are_open(const struct sandbox *s);
