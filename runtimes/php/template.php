@@ -19,6 +19,7 @@ final class Template
         int cloche_guest_wait(void);
         void cloche_guest_parent(int pid);
         int cloche_guest_child(void);
+        void cloche_guest_loaded(const char *path);
         long cloche_guest_collapse(int shared_too);';
     private const TEXT_SIZE = 1024;
     private const REHEARSALS = 3;
@@ -110,6 +111,9 @@ final class Template
         gc_collect_cycles();
         gc_mem_caches();
         $text = $this->guest->new('char[' . self::TEXT_SIZE . ']');
+        foreach (get_included_files() as $path) { // a fork must not mix these with changed ones
+            $this->guest->cloche_guest_loaded($path);
+        }
         if ($this->guest->cloche_guest_freeze($channel->fd(), $text, self::TEXT_SIZE) !== 0) {
             return \FFI::string($text);
         }

@@ -56,12 +56,20 @@ class Template:
         """Return None, or the fork blocker."""
         text = ctypes.create_string_buffer(TEXT_SIZE)
         flush()
+        self.tell_of_modules()
         gc.collect()
         if self.library.cloche_guest_freeze(channel.fd, text, TEXT_SIZE) != 0:
             return text.value.decode(errors="replace")
         gc.freeze()
         self.library.cloche_guest_collapse(0)
         return None
+
+    def tell_of_modules(self):
+        """A fork must not mix these with changed files of the same modules."""
+        for module in list(sys.modules.values()):
+            for path in (getattr(module, "__file__", None), getattr(module, "__cached__", None)):
+                if type(path) is str:
+                    self.library.cloche_guest_loaded(os.fsencode(path))
 
     def children(self, channel):
         """Returns in a child only: True if the child may itself become a template."""

@@ -38,6 +38,7 @@ module ClocheAgent
       @parent = function("parent", [Fiddle::TYPE_INT], Fiddle::TYPE_VOID)
       @freeze = function("freeze", [Fiddle::TYPE_INT, Fiddle::TYPE_VOIDP, Fiddle::TYPE_SIZE_T])
       @collapse = function("collapse", [Fiddle::TYPE_INT], Fiddle::TYPE_LONG)
+      @loaded = function("loaded", [Fiddle::TYPE_VOIDP], Fiddle::TYPE_VOID)
       prepare_forks
       started = @start.call
       @threads = Dir.children("/proc/self/task").size
@@ -59,6 +60,7 @@ module ClocheAgent
     # nil, or the fork blocker.
     def freeze(channel)
       [$stdout, $stderr].each { |stream| stream.flush rescue nil }
+      $LOADED_FEATURES.each { |path| @loaded.call(path) } # a fork must not mix these with changed ones
       settle_heap
       await_idle_threads
       blocker = refusal(channel)

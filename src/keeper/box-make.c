@@ -89,6 +89,7 @@ static struct jail_plan plan_of(const struct keeper_state *keeper, const struct 
                 .host_name = row->host_name[0] ? row->host_name : JAIL_HOST_NAME,
                 .boot_id = row->boot_id,
                 .files_fd = -EBADF,
+                .layers_fd = -EBADF,
                 .core_scheduling = keeper->guards[CLOCHE_GUARD_CORE_SCHEDULING].state == CLOCHE_GUARD_ENFORCED,
                 .is_sharing = spec->shared_with != KEEPER_NO_BOX,
                 .own_groups = keeper->is_root,
@@ -398,6 +399,7 @@ static int start_with_places(struct keeper_state *keeper, struct box *row, const
 {
         const struct box *sandbox = row->shared_with == KEEPER_NO_BOX ? NULL : &keeper->boxes[row->shared_with];
         int places_fds[JAIL_SHARED_PLACES], mount_fds[KEEPER_MOUNTS_MAX], r;
+        _cleanup_fd_ int layers_fd = -EBADF;
 
         if (!plan->nested || !plan->is_sharing)
                 return start_with_mounts(keeper, row, spec, plan, m, e);
@@ -405,11 +407,15 @@ static int start_with_places(struct keeper_state *keeper, struct box *row, const
         if (r < 0)
                 return r;
         r = box_shared_take_others(sandbox, plan, mount_fds, e);
+        if (r == 0 && sandbox->has_writable_root)
+                r = box_shared_take_layers(sandbox, &layers_fd, e);
+        plan->layers_fd = layers_fd;
         plan->places_fds = places_fds;
         plan->mount_fds = mount_fds;
         if (r == 0)
                 r = start_init(keeper, row, plan, m, e);
         plan->places_fds = plan->mount_fds = NULL;
+        plan->layers_fd = -EBADF;
         for (size_t i = 0; i < JAIL_SHARED_PLACES; i++)
                 close(places_fds[i]);
         for (size_t i = 0; i < KEEPER_MOUNTS_MAX; i++)

@@ -99,6 +99,20 @@ int box_shared_take_mounts(const struct box *sandbox, int ret_fds[JAIL_SHARED_PL
         return helper_fetch(take_places, sandbox, JAIL_SHARED_PLACES, TAKE_TIMEOUT_S, ret_fds, e);
 }
 
+static int take_layers(const void *data, int *ret_fds, struct cloche_err *e)
+{
+        const struct box *sandbox = data;
+
+        if (setns(sandbox->init_pidfd, CLONE_NEWUSER | CLONE_NEWNS) < 0)
+                return err_os(e, CLOCHE_E_NAMESPACE, errno, "join the sandbox's mount namespace");
+        return root_take_layers(ret_fds, e);
+}
+
+int box_shared_take_layers(const struct box *sandbox, int *ret_fd, struct cloche_err *e)
+{
+        return helper_fetch(take_layers, sandbox, 1, TAKE_TIMEOUT_S, ret_fd, e);
+}
+
 struct taking {
         const struct jail_plan *plan;
         const struct box *sandbox;
@@ -176,10 +190,6 @@ int box_shared_check(struct keeper_state *keeper, const struct keeper_box_spec *
                 return err_set(e, CLOCHE_E_STATE,
                                "the sandbox has root, whose users an interpreter forked from a template does not have: "
                                "use sessions and processes, or a sandbox without root");
-        if (row && row->has_writable_root && spec->parent != KEEPER_NO_BOX)
-                return err_set(e, CLOCHE_E_STATE,
-                               "the sandbox has a writable root, which an interpreter forked from a template does not "
-                               "show: use sessions and processes, or a sandbox without it");
         if (spec->shared_with == KEEPER_NO_BOX)
                 return 0;
         if (row && row->is_sandbox)

@@ -238,6 +238,8 @@ void box_nested_punish(struct keeper_state *keeper, uint32_t template);
 /* Copy the sandbox's writable places, for a box beneath a template; JAIL_SHARED_PLACES descriptors,
  * owned by the caller. */
 int box_shared_take_mounts(const struct box *sandbox, int ret_fds[JAIL_SHARED_PLACES], struct cloche_err *e);
+/* Likewise the overlays of its writable root (root_take_layers). */
+int box_shared_take_layers(const struct box *sandbox, int *ret_fd, struct cloche_err *e);
 /* Copies of the mounts that these places do not bring along; the plan's mounts are these then. ret_fds: owned by
  * the caller; -EBADF behind them. */
 int box_shared_take_others(const struct box *sandbox, struct jail_plan *plan, int ret_fds[KEEPER_MOUNTS_MAX],

@@ -299,9 +299,9 @@ static int check_spec(const struct keeper_box_spec *spec, struct cloche_err *e)
                 return err_set(e, CLOCHE_E_PROTOCOL, "is_sandbox is %u", spec->is_sandbox);
         if (spec->has_writable_root > 1)
                 return err_set(e, CLOCHE_E_PROTOCOL, "has_writable_root is %u", spec->has_writable_root);
-        if (spec->has_writable_root && (!spec->is_sandbox || !keeper_is_tree(spec->image) || spec->mount_count > 0))
+        if (spec->has_writable_root && (!spec->is_sandbox || !keeper_is_tree(spec->image)))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "a writable root is that of a sandbox of an image of the store, without mounts");
+                               "a writable root is that of a sandbox of an image of the store");
         if (spec->has_root > 1)
                 return err_set(e, CLOCHE_E_PROTOCOL, "has_root is %u", spec->has_root);
         if (spec->has_root && !spec->has_writable_root)

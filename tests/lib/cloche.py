@@ -369,13 +369,16 @@ def kernel():
     return tuple(map(int, re.findall(r"\d+", os.uname().release)[:2]))
 
 
-def layer_places():
+def possible_layers():
     """Where the changes of writable roots can lie. User attributes of tmpfs came with Linux 6.6, layers with mapped owners with 5.19."""
+    return ["memory"] * (kernel() >= (6, 6)) + ["disk"] * (kernel() >= (5, 19) and os.path.exists("/dev/loop-control"))
+
+
+def layer_places():
     need_root()
-    places = ["memory"] * (kernel() >= (6, 6)) + ["disk"] * (kernel() >= (5, 19) and os.path.exists("/dev/loop-control"))
-    if not places:
+    if not possible_layers():
         skip("writable roots need Linux 6.6, or Linux 5.19 and loop devices")
-    return places
+    return possible_layers()
 
 
 def skip(reason):

@@ -5,6 +5,7 @@
 
 #include "blocker.h"
 #include "join.h"
+#include "loaded.h"
 
 #include "base/err.h"
 #include "base/fd.h"
@@ -146,6 +147,7 @@ int cloche_guest_freeze(int channel_fd, char *text, size_t size)
         struct fork_blocker_allowed allowed = {.fds = fds, .fd_count = 4, .is_fork = is_fork};
 
         guest.channel_fd = channel_fd;
+        loaded_record();
         for (size_t i = 0; i < guest.child_count && i < FORKS_MAX; i++)
                 fds[allowed.fd_count++] = guest.children[i].end_fd;
         if (is_in_place(&guest.fork) && is_in_place(&guest.own_pid))
@@ -153,6 +155,11 @@ int cloche_guest_freeze(int channel_fd, char *text, size_t size)
         snprintf(text, size, "descriptors %d and %d, without which it cannot be forked, were closed or replaced",
                  guest.fork.fd, guest.own_pid.fd);
         return -EBUSY;
+}
+
+void cloche_guest_loaded(const char *path)
+{
+        loaded_add(path);
 }
 
 /* -- being a template ----------------------------------------------------------------------------------------- */
@@ -517,6 +524,8 @@ static void enter(void)
         setsid();
         remove_children();
         r = box_join(&guest.request, guest.fds, guest.directory, &e);
+        if (r == 0)
+                r = loaded_check(&e);
         if (r == 0)
                 r = place_descriptors(&fork_fd, &e);
         if (r == 0 && is_template && become_template(fork_fd) < 0)

@@ -116,7 +116,6 @@ static const char *way_out(const char *message, char ret[MEMBERS_TEXT_BYTES])
                  " (cloche volume ls lists them): make it by cloche volume create"},
                 {"writableRoot: name an image of the store (image)",
                  "--writable-root: name an image of the store (--image)"},
-                {": leave them out, or writableRoot", ": leave them out, or --writable-root"},
                 {"root: name an image of the store (image)", "--root: name an image of the store (--image)"},
                 {": leave them out, or root", ": leave them out, or --root"},
                 {"a sandbox without an end has no endAction: give it a lifetimeMs",

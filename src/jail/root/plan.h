@@ -49,6 +49,8 @@ struct jail_plan {
                                 * nested: has its own namespaces, but the user, files and groups of the
                                 * sandbox */
         int core_scheduling;   /* it shares no processor core with others */
+        int layers_fd; /* nested and sharing: the overlays of the sandbox's writable root (root_take_layers), or -EBADF
+                        */
         const int *places_fds; /* nested and sharing: the sandbox's writable places; else NULL */
         int own_groups;        /* the child may and must drop supplementary groups (root keeper) */
         int guest_fd;          /* libcloche-guest, copied to /run/cloche of a template; -EBADF: none */

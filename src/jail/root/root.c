@@ -581,7 +581,7 @@ int root_furnish(const struct jail_plan *plan, struct cloche_err *e)
                 r = mask_proc(e);
         if (r == 0)
                 r = root_identify(plan, e);
-        return r < 0 || root_fd < 0 ? r : root_turn(root_fd, e);
+        return r < 0 || root_fd < 0 ? r : root_turn(root_fd, plan->layers_fd, e);
 }
 
 int root_share(const struct jail_plan *plan, struct cloche_err *e)

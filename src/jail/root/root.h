@@ -48,6 +48,9 @@ int root_furnish(const struct jail_plan *plan, struct cloche_err *e);
 /* Make detached copies of a sandbox's writable places, for a box beneath a template. Runs in the
  * sandbox's mount namespace; owned by the caller. */
 int root_take_writable(int ret_fds[JAIL_SHARED_PLACES], struct cloche_err *e);
+/* Likewise a directory in which the overlays of its writable root are mounted by their names. It makes a mount
+ * namespace of its own, for the box shows no such directory. */
+int root_take_layers(int *ret_fd, struct cloche_err *e);
 /* Prepare the root of a box that shares with a sandbox: in a copy of its mounts, replace /proc by
  * one of its own pid namespace, and mask it. */
 int root_share(const struct jail_plan *plan, struct cloche_err *e);

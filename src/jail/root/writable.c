@@ -13,6 +13,7 @@
 #include <limits.h>
 #include <linux/mount.h>
 #include <linux/openat2.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -404,6 +405,34 @@ int root_take_writable(int ret_fds[JAIL_SHARED_PLACES], struct cloche_err *e)
         return r; /* the process ends when it failed, and its descriptors with it */
 }
 
+/* Names come from the upper directories, which no guest can change; each is a mount point in the sandbox's root, which
+ * no guest can rename or remove. Nobody but this process sees the mounts on them. */
+static int gather_layer(const char *name, struct cloche_err *e)
+{
+        _cleanup_fd_ int tree_fd = -EBADF;
+        char place[LAYER_SIZE];
+        int r = mount_clone(AT_FDCWD, name, ATTRIBUTES, &tree_fd, e);
+
+        snprintf(place, sizeof(place), JAIL_CHANGES "/%s", name);
+        return r < 0 ? r : mount_attach(tree_fd, place, e);
+}
+
+int root_take_layers(int *ret_fd, struct cloche_err *e)
+{
+        DIR *dir;
+        int r = 0;
+
+        if (unshare(CLONE_NEWNS) < 0)
+                return err_os(e, CLOCHE_E_NAMESPACE, errno, "copy the sandbox's mount namespace");
+        if (chdir("/") < 0 || !(dir = opendir(JAIL_CHANGES)))
+                return err_os(e, CLOCHE_E_MOUNT, errno, "list the layers of the sandbox's root");
+        for (struct dirent *entry; r == 0 && (entry = readdir(dir));)
+                if (entry->d_name[0] != '.')
+                        r = gather_layer(entry->d_name, e);
+        closedir(dir);
+        return r < 0 ? r : mount_clone(AT_FDCWD, JAIL_CHANGES, ATTRIBUTES, ret_fd, e);
+}
+
 static int check_restricted(int fd, const char *path, struct cloche_err *e)
 {
         struct statvfs fs;
@@ -430,8 +459,18 @@ int root_attach_writable(const int *places_fds, int *ret_root_fd, struct cloche_
 }
 
 struct turn {
-        int root_fd, run_fd;
+        int root_fd, run_fd, layers_fd;
 };
+
+/* A copy of the entry's mounts: of the sandbox's overlay where it has one. */
+static int take_entry(const struct turn *turn, const char *name, int *ret_fd, struct cloche_err *e)
+{
+        struct stat st;
+
+        if (turn->layers_fd >= 0 && fstatat(turn->layers_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+                return mount_clone(turn->layers_fd, name, 0, ret_fd, e);
+        return mount_clone(AT_FDCWD, name, 0, ret_fd, e);
+}
 
 /* The guest of a sandbox may replace a link of the image by anything, and the sandbox may lack an
  * entry that the host's root has by now: nothing is shown there then. No link is followed, and the
@@ -456,15 +495,17 @@ static int show_entry(void *data, const char *name, struct cloche_err *e)
                 return 0;
         if (strcmp(name, "run") == 0)
                 return mount_attach_to(turn->run_fd, place_fd, name, e);
-        r = mount_clone(AT_FDCWD, name, 0, &tree_fd, e);
+        r = take_entry(turn, name, &tree_fd, e);
         return r < 0 ? r : mount_attach_to(tree_fd, place_fd, name, e);
 }
 
-int root_turn(int root_fd, struct cloche_err *e)
+int root_turn(int root_fd, int layers_fd, struct cloche_err *e)
 {
-        struct turn turn = {.root_fd = root_fd, .run_fd = -EBADF};
+        struct turn turn = {.root_fd = root_fd, .run_fd = -EBADF, .layers_fd = layers_fd};
         int r = mount_clone(AT_FDCWD, "run", 0, &turn.run_fd, e); /* before the new root stands in it */
 
+        if (r == 0 && layers_fd >= 0) /* mounts are copied only where they are attached; the root covers them there */
+                r = mount_attach(layers_fd, ROOT_SCRATCH, e);
         if (r == 0)
                 r = mount_attach(root_fd, ROOT_SCRATCH, e);
         if (r == 0 && (r = each_shown(show_entry, &turn, e)) > 0)

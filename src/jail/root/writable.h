@@ -23,7 +23,8 @@ int root_make_writable(const struct jail_plan *plan, int *ret_root_fd, struct cl
 /* Attach the places of a sandbox instead, from root_take_writable. */
 int root_attach_writable(const int *places_fds, int *ret_root_fd, struct cloche_err *e);
 /* Change to a root in which the guest may make files and directories. The entries of the built root
- * are shown in it, read-only as before. This step comes last, when everything is mounted. */
-int root_turn(int root_fd, struct cloche_err *e);
+ * are shown in it, read-only as before; in the place of some, layers_fd has a sandbox's overlays, unless it is
+ * -EBADF. This step comes last, when everything is mounted. */
+int root_turn(int root_fd, int layers_fd, struct cloche_err *e);
 
 #endif

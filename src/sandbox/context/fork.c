@@ -592,6 +592,10 @@ int handle_CONTEXT_FORK(struct sandbox_request *request, struct cloche_err *e)
                 return -(int)e->code;
         if (count < 1 || count > FORKS_MAX)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "count must be 1 to %d", FORKS_MAX);
+        if (c->sandbox->has_writable_root)
+                return err_set(e, CLOCHE_E_STATE,
+                               "a fork has files of its own, which would be the image's without the changes of this "
+                               "sandbox's writable root: use checkpoints, or other contexts");
         fork = fork_new(request, FORKS, c, (unsigned)count, e);
         if (!fork)
                 return -(int)e->code;

@@ -77,12 +77,13 @@ static int find_template(struct prewarm *prewarm, struct template **ret, struct 
 }
 
 /* An interpreter has the mounts where they were when it was made. Programs of the sandbox can rename a
- * directory above one at any time, so a sandbox with mounts gets each interpreter when it needs one. */
+ * directory above one at any time, so a sandbox with mounts gets each interpreter when it needs one. So does one with a
+ * writable root, whose programs can change files that the interpreter has in memory. */
 static int may_make(const struct prewarm *prewarm)
 {
         const struct sandbox *s = prewarm->sandbox;
 
-        return !prewarm->instance && !s->mount && !s->volumes && s->state == SANDBOX_RUNNING &&
+        return !prewarm->instance && !s->mount && !s->volumes && !s->has_writable_root && s->state == SANDBOX_RUNNING &&
                keeper_may_make(s->all->engine->keeper);
 }
 

@@ -361,16 +361,9 @@ static int check_image_name(const json_t *params, struct cloche_err *e)
 
 static int check_writable_root(const json_t *params, const struct image *image, struct cloche_err *e)
 {
-        if (!json_is_true(json_object_get(params, "writableRoot")))
-                return 0;
-        if (!image->name[0])
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "writableRoot: name an image of the store (image)");
-        if (json_object_get(params, "mount") || json_object_get(params, "packages") ||
-            json_object_get(params, "volumes"))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "a sandbox with a writable root has no mounts, volumes and packages: leave them out, or "
-                               "writableRoot");
-        return 0;
+        return json_is_true(json_object_get(params, "writableRoot")) && !image->name[0]
+                       ? err_set(e, CLOCHE_E_INVALID_ARGUMENT, "writableRoot: name an image of the store (image)")
+                       : 0;
 }
 
 static int check_root(const json_t *params, const struct image *image, struct cloche_err *e)
