@@ -81,7 +81,7 @@ static struct jail_plan plan_of(const struct keeper_state *keeper, const struct 
                 .nested = spec->parent != KEEPER_NO_BOX,
                 .is_sandbox = (int)spec->is_sandbox,
                 .has_writable_root = (int)spec->has_writable_root,
-                .takes_image = (int)spec->has_writable_root || maps_image(keeper, row, spec),
+                .takes_image = (keeper->is_root && spec->has_writable_root) || maps_image(keeper, row, spec),
                 .has_root = box_has_root(keeper, spec),
                 .lease_fd = -EBADF,
                 .sudo_fd = spec->has_root ? keeper->sudo_fd : -EBADF,
@@ -306,16 +306,14 @@ static int let_go(struct making *m, struct cloche_err *e)
         return r < 0 ? err_set(e, CLOCHE_E_NAMESPACE, "the new box died at once") : 0;
 }
 
-/* The owners of the image's files are mapped to the box's users, whose numbers are known by now. */
+/* The owners of the image's files are mapped to the box's users, whose numbers are known by now. An ordinary user's
+ * store has only that user's files, which are the box's. */
 static int send_image(struct keeper_state *keeper, const struct box *row, const struct making *m, struct cloche_err *e)
 {
         const struct cloche_err fine = {0};
         _cleanup_fd_ int image_fd = -EBADF;
         int r;
 
-        if (!keeper->is_root)
-                return err_set(e, CLOCHE_E_PRIVILEGE,
-                               "a writable root needs root's daemon, which maps owners of files");
         if (row->ids.fd >= 0)
                 r = sources_map_tree(keeper, row->tree_fd, &(struct userns_range){0, row->ids.first, IDS_IN_RANGE},
                                      &image_fd, e);

@@ -27,6 +27,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 
 #define ENGINE_FD 3
 #define LEAVE_SOON_NS UINT64_C(100000000)
@@ -45,11 +46,20 @@ struct exchange {
         int is_deferred; /* the answer comes when the box is made or gone, or the program runs */
 };
 
+/* The engine may not call it. */
+static int memory_has_attributes(void)
+{
+        _cleanup_fd_ int fd = memfd_create("attributes", MFD_CLOEXEC);
+
+        return fd >= 0 && fsetxattr(fd, "user.cloche", "", 0, 0) == 0;
+}
+
 static int answer_hello(struct keeper_state *keeper, struct exchange *x, struct cloche_err *e)
 {
         (void)e;
         memcpy(x->answer->guards, keeper->guards, sizeof(x->answer->guards));
         x->answer->groups = keeper->cgroups;
+        x->answer->memory_has_attributes = (uint32_t)memory_has_attributes();
         return 0;
 }
 

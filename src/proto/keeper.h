@@ -193,7 +193,8 @@ struct keeper_answer {
         struct keeper_volume_usage volume; /* KEEPER_VOLUME_OPEN, KEEPER_VOLUME_SCRATCH */
         /* For KEEPER_HELLO only. */
         struct keeper_guard guards[CLOCHE_GUARD_COUNT];
-        struct cgroup_host groups; /* the engine reads the usage from there itself */
+        struct cgroup_host groups;                         /* the engine reads the usage from there itself */
+        uint32_t memory_has_attributes, reserved_of_hello; /* tmpfs has user attributes: layers may lie in memory */
 };
 
 #endif

@@ -6,10 +6,13 @@ import tempfile
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from rpc import Daemon
 from image_trees import copy_programs, make_store
-from cloche import cli, equal, layer_places, need_root, skip
+from cloche import cli, equal, layer_places, need_ordinary_user, need_root, skip
 
+USER = 12345  # as need_ordinary_user tries
+SMALL = {"diskBytes": 64 << 20}  # reserved, where it lies on the disk
 CHANGE = "echo mine > /opt/tool; echo new > /etc/added; echo changed > /etc/marker; python3 -c 'import os; [os.makedirs(path) for path in (\"/var/log/app\", \"/home/user\", \"/app/x\")]'; exec 3> /var/log/app/log; echo $?"
 LOOK = "echo $(</opt/tool) $(</etc/added) $(</etc/marker) /var/log/app/* /home/*"
+TYPE = "while read -r _ place type _; do [ $place != /workspace ] || echo $type; done < /proc/mounts"
 CHANGED = "mine new changed /var/log/app/log /home/cloche /home/user\n"
 
 
@@ -35,9 +38,10 @@ def changes_stay_with_the_sandbox(store, digest, place):
     state = os.path.abspath("state-" + place)
     os.mkdir(state)
     with Daemon("--images", store, "--state-dir", state, *layers(place)) as daemon, daemon.frames() as frames:
-        made = frames.call("sandbox.create", sandbox="s", image=digest, writableRoot=True)
+        made = frames.call("sandbox.create", sandbox="s", image=digest, writableRoot=True, limits=SMALL)
         equal((made["writableRoot"], made["created"]), (True, True))
         equal(frames.call("exec", sandbox="s", command=CHANGE)["stdout"], "0\n")
+        equal(frames.call("exec", sandbox="s", command=TYPE)["stdout"], {"memory": "tmpfs\n", "disk": "ext4\n"}[place])
         equal(frames.call("exec", sandbox="s", command=LOOK)["stdout"], CHANGED)
         frames.call("session.create", sandbox="s", session="apart", isolation=True)
         equal(frames.call("exec", sandbox="s", session="apart", command=LOOK)["stdout"], CHANGED)
@@ -45,7 +49,7 @@ def changes_stay_with_the_sandbox(store, digest, place):
         equal(frames.call("exec", sandbox="s", command=LOOK)["stdout"], CHANGED)
         equal(frames.call("file.read", sandbox="s", path="/etc/marker")["content"], "changed\n")
         # another sandbox of the image, with and without
-        equal(cli("sandbox", "create", "t", "--image", digest, "--writable-root", "--socket", daemon.path).code, 0)
+        equal(cli("sandbox", "create", "t", "--image", digest, "--writable-root", "--disk", "64M", "--socket", daemon.path).code, 0)
         equal(frames.call("exec", sandbox="t", command="echo $(</etc/marker); echo x > /opt/t && echo done")["stdout"].split(), [digest, "done"])
         frames.call("sandbox.create", sandbox="u", image=digest)
         equal(frames.call("exec", sandbox="u", command="echo x > /opt/t || echo $(</etc/marker)")["stdout"], digest + "\n")
@@ -69,7 +73,7 @@ def test_directories_that_keep_their_owner_out():
     change = "import os, shutil\nos.chmod('/opt/gone/in', 0o755); shutil.rmtree('/opt/gone')\nfor p in ('/opt/read', '/opt/closed'):\n    mode = os.stat(p).st_mode & 0o777\n    os.chmod(p, 0o755); open(p + '/f', 'w').write(p); os.chmod(p, mode)\nos.chmod('/opt/read', 0o755)"
     look = "import os\nprint(os.path.exists('/opt/gone'))\nfor p in ('/opt/read', '/opt/closed', '/srv'): print(oct(os.stat(p).st_mode & 0o777))\nos.chmod('/opt/closed', 0o755); print(open('/opt/read/f').read(), open('/opt/closed/f').read())"
     with Daemon("--images", store) as daemon, daemon.frames() as frames:
-        frames.call("sandbox.create", sandbox="s", image=digest, writableRoot=True)
+        frames.call("sandbox.create", sandbox="s", image=digest, writableRoot=True, limits=SMALL)
         equal(frames.call("exec", sandbox="s", command=f'python3 -c "{change}"')["stderr"], "")
         frames.call("sandbox.stop", sandbox="s")
         equal(frames.call("exec", sandbox="s", command=f'python3 -c "{look}"')["stdout"], "False\n0o755\n0o0\n0o0\n/opt/read /opt/closed\n")
@@ -92,7 +96,7 @@ def test_files_on_the_disk_are_bounded():
         frames.call("sandbox.create", sandbox="t", image=digest, writableRoot=True, limits=limits)
         equal(frames.call("exec", sandbox="t", command="echo x > /opt/x && echo done")["stdout"], "done\n")
     with Daemon("--images", store, "--layers", "disk", "--volumes", "") as daemon, daemon.frames() as frames:
-        refused = frames.refused("sandbox.create", sandbox="s", image=digest, writableRoot=True)
+        refused = frames.refused("sandbox.create", sandbox="s", image=digest, writableRoot=True, limits=SMALL)
         assert refused.message.startswith("the writable root of the sandbox s lies on the disk: ") and "--volumes" in refused.message, refused
         frames.call("sandbox.create", sandbox="s", image=digest)
 
@@ -109,7 +113,7 @@ def test_contexts_see_the_same_system():
                 answer = frames.call("context.run", sandbox="s", context=context, code=code)
                 assert not answer.get("error"), answer
                 return answer["stdout"]
-            frames.call("sandbox.create", sandbox="s", image=digest, writableRoot=True)
+            frames.call("sandbox.create", sandbox="s", image=digest, writableRoot=True, limits=SMALL)
             shell("echo shell > /opt/before; echo x > /etc/marker")
             frames.call("context.create", sandbox="s", context="c", language="python", forkable=True)
             equal(cell("print(open('/opt/before').read() + open('/etc/marker').read(), open('/opt/cell', 'w').write('cell'))"), "shell\nx\n 4\n")
@@ -130,7 +134,7 @@ def test_contexts_see_the_same_system():
                 refused = frames.refused("context.create", sandbox="s", context="d", language="python")
                 assert named in refused.message and "programs of the sandbox changed" in refused.message, refused
             equal(cell("print(1)"), "1\n")
-            frames.call("sandbox.create", sandbox="other", image=digest, writableRoot=True)  # the image's are as they were
+            frames.call("sandbox.create", sandbox="other", image=digest, writableRoot=True, limits=SMALL)  # the image's are as they were
             frames.call("context.create", sandbox="other", context="c", language="python")
 
 
@@ -147,7 +151,7 @@ def test_mounts_and_volumes_beside_layers():
             os.mkdir("state-of-" + place)
             with Daemon("--images", store, "--mount-root", host, "--state-dir", os.path.abspath("state-of-" + place), *layers(place)) as daemon, daemon.frames() as frames:
                 frames.call("volume.create", volume="v", sizeBytes=16 << 20)
-                frames.call("sandbox.create", sandbox="s", image=digest, writableRoot=True, mount=mount, volumes=[{"name": "v", "path": "/kept/v"}])
+                frames.call("sandbox.create", sandbox="s", image=digest, writableRoot=True, limits=SMALL, mount=mount, volumes=[{"name": "v", "path": "/kept/v"}])
                 write = "echo $(</data/file); for d in data data/inner kept/v opt usr/bin; do echo $d > /$d/mine || echo refused $d; done"
                 equal(frames.call("exec", sandbox="s", command=write)["stdout"], "host\n")
                 frames.call("session.create", sandbox="s", session="apart", isolation=True)
@@ -156,8 +160,36 @@ def test_mounts_and_volumes_beside_layers():
                 equal([open(f"{host}/{place}/{path}mine").read() for path in ("", "inner/")], ["data\n", "data/inner\n"])
                 equal(frames.call("exec", sandbox="s", command="echo $(</data/inner/mine) $(</kept/v/mine) $(</opt/mine) $(</usr/bin/mine)")["stdout"], "data/inner kept/v opt usr/bin\n")
                 for where in ("/opt/x", "/usr/x", "/etc"):
-                    refused = frames.refused("sandbox.create", sandbox="t", image=digest, writableRoot=True, volumes=[{"name": "v", "path": where}])
+                    refused = frames.refused("sandbox.create", sandbox="t", image=digest, writableRoot=True, limits=SMALL, volumes=[{"name": "v", "path": where}])
                     assert "cover" in refused.message, refused
+
+
+def test_an_ordinary_users_daemon():
+    """Its store's files are its own, so nothing has to be mapped; layers on the disk are root's."""
+    need_ordinary_user()
+    if "memory" not in layer_places():
+        skip("this kernel has no layers in memory")
+    store, digest = make_image_store()
+    for here, directories, files in os.walk("."):
+        for name in (".", *directories, *files):
+            os.chown(f"{here}/{name}", USER, USER, follow_symlinks=False)
+    home = tempfile.mkdtemp(prefix="cloched-user-")
+    os.chown(home, USER, USER)
+    os.environ.update(TMPDIR=home, XDG_CACHE_HOME=home, XDG_STATE_HOME=home, XDG_RUNTIME_DIR=home, HOME=home)
+    tempfile.tempdir = home
+    os.setgroups([])
+    os.setgid(USER)
+    os.setuid(USER)  # for the rest of this process
+    with Daemon("--images", store, "--profile", "user", "--layers", "memory") as daemon, daemon.frames() as frames:
+        frames.call("sandbox.create", sandbox="s", image=digest, writableRoot=True, limits=SMALL)
+        equal(frames.call("exec", sandbox="s", command=CHANGE)["stdout"], "0\n")
+        frames.call("sandbox.stop", sandbox="s")
+        equal(frames.call("exec", sandbox="s", command=LOOK)["stdout"], CHANGED)
+        frames.call("context.create", sandbox="s", context="c", language="python")
+        equal(frames.call("context.run", sandbox="s", context="c", code="print(open('/etc/marker').read())")["stdout"], "changed\n\n")
+    with Daemon("--images", store, "--profile", "user", "--layers", "disk") as daemon, daemon.frames() as frames:
+        refused = frames.refused("sandbox.create", sandbox="s", image=digest, writableRoot=True, limits=SMALL)
+        assert "lies on the disk: " in refused.message and "daemon of root" in refused.message, refused
 
 
 # It stands for npm: packages come to a sandbox as files of its home directory, whatever made them.
@@ -178,7 +210,7 @@ def test_packages_beside_layers():
     os.chmod(f"{tree}/usr/bin/npm", 0o755)
     for place in layer_places():
         with Daemon("--images", store, *layers(place)) as daemon, daemon.frames() as frames:
-            made = frames.call("sandbox.create", sandbox="s", image=digest, writableRoot=True, packages={"npm": ["packaged"]})
+            made = frames.call("sandbox.create", sandbox="s", image=digest, writableRoot=True, limits=SMALL, packages={"npm": ["packaged"]})
             equal((made["writableRoot"], made["packages"]), (True, {"npm": ["packaged"]}))
             look = "~/.local/bin/packaged; echo $(</opt/x)"
             equal(frames.call("exec", sandbox="s", command=f"echo mine > /opt/x; {look}")["stdout"], "packaged\nmine\n")
@@ -190,7 +222,7 @@ def test_refusals():
     need_root()
     store, digest = make_image_store()
     with Daemon("--images", store) as daemon, daemon.frames() as frames:
-        refused = frames.refused("sandbox.create", sandbox="s", writableRoot=True)
+        refused = frames.refused("sandbox.create", sandbox="s", writableRoot=True, limits=SMALL)
         assert refused.name == "invalid_argument" and "image" in refused.message, refused
         told = cli("sandbox", "create", "s", "--writable-root", "--socket", daemon.path)
         equal((told.code, told.stderr), (2, b"cloche: --writable-root: name an image of the store (--image)\n"), told)

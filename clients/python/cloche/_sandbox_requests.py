@@ -192,7 +192,7 @@ def sandbox(name: str | None = None, *, limits: Limits | Mapping[str, int] | Non
     mount    directories and files of the host under rules; what is written there stays in the sandbox until it stops (no sync)
     packages  that it begins with, installed once and then shared: {"pip": ["requests"], "npm": [...], "gem": [...]}
     volumes  of this caller: VolumeMount(name, path, read_only), or the same as a mapping of name, path, readOnly
-    writable_root  True: the directories of its image can be changed, by a copy in its quota; with image, and root's daemon
+    writable_root  True: the directories of its image can be changed, by a copy in its quota; with image
     root     True: its programs are root of 65,536 users of its own (apt-get install, useradd, ports below 1024); writable_root is implied
     snapshot  of this caller: it begins with the files and the definition of that, to which the others are changes
     """

@@ -36,6 +36,7 @@ struct keeper {
         struct cloche_err end; /* the reason why no more answers come; code 0: they still come */
         struct keeper_guard guards[CLOCHE_GUARD_COUNT];
         struct cgroup_host groups;
+        int memory_has_attributes;
         uint32_t serial;
         struct pending {
                 uint32_t serial, op; /* serial 0: the row is free */
@@ -536,6 +537,7 @@ int keeper_start(const char *libexec_dir, const struct keeper_options *opt, stru
         }
         memcpy(k->guards, k->answer.guards, sizeof(k->guards));
         keep_groups(&k->answer.groups, &k->groups);
+        k->memory_has_attributes = (int)k->answer.memory_has_attributes;
         for (int g = 0; g < CLOCHE_GUARD_COUNT; g++)
                 k->guards[g].reason[sizeof(k->guards[g].reason) - 1] = '\0';
         *ret = k;
@@ -566,6 +568,11 @@ void keeper_stop(struct keeper *k)
                 await_end(k);
         free(k->pending);
         free(k);
+}
+
+int keeper_memory_has_attributes(const struct keeper *k)
+{
+        return k->memory_has_attributes;
 }
 
 const struct keeper_guard *keeper_guard(const struct keeper *k, enum cloche_guard guard)

@@ -64,6 +64,8 @@ void keeper_give_up(struct keeper *k, const char *why);
  * made for it lasts as long as the keeper. Returns the number of replies that will not come. */
 unsigned keeper_detach(struct keeper *k, const void *data);
 
+/* True if writable roots can lie in memory: tmpfs has user attributes (Linux 6.6). */
+int keeper_memory_has_attributes(const struct keeper *k);
 const struct keeper_guard *keeper_guard(const struct keeper *k, enum cloche_guard guard);
 
 pid_t keeper_pid(const struct keeper *k);

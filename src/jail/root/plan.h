@@ -37,18 +37,18 @@ struct jail_plan {
         unsigned depth;  /* templates above */
         int nested;      /* beneath a template: born in a copy of its root */
         int has_writable_root; /* of a sandbox: an overlay on each directory of its image */
-        int takes_image;       /* the keeper sends the image, with its owners mapped */
+        int takes_image;       /* root's keeper sends image_fd when the box's user is known, with its owners mapped */
         int image_fd;          /* a mount of the image that the keeper sent, or -EBADF */
         int has_root;          /* of a sandbox: its user is 0 of 65,536 ids, with the rights of caps_keep_root */
         int lease_fd;          /* of these ids; -EBADF: no such box, or a sharing one */
         int sudo_fd;           /* cloche-sudo, for the PATH of a box with root; -EBADF: none */
         const char *host_name, *boot_id; /* boot_id "": none is shown */
-        int files_fd;          /* the mount of an ext4 in which all its files are, with the quota; -EBADF: in memory */
-        int is_sandbox;        /* has terminals, and sends DNS queries to its loopback */
-        int is_sharing;        /* born in a sandbox's namespaces, except for pid and mount namespaces; if
-                                * nested: has its own namespaces, but the user, files and groups of the
-                                * sandbox */
-        int core_scheduling;   /* it shares no processor core with others */
+        int files_fd;        /* the mount of an ext4 in which all its files are, with the quota; -EBADF: in memory */
+        int is_sandbox;      /* has terminals, and sends DNS queries to its loopback */
+        int is_sharing;      /* born in a sandbox's namespaces, except for pid and mount namespaces; if
+                              * nested: has its own namespaces, but the user, files and groups of the
+                              * sandbox */
+        int core_scheduling; /* it shares no processor core with others */
         int layers_fd; /* nested and sharing: the overlays of the sandbox's writable root (root_take_layers), or -EBADF
                         */
         const int *places_fds; /* nested and sharing: the sandbox's writable places; else NULL */

@@ -154,7 +154,6 @@ int sandboxes_new(const struct sandboxes_options *opt, struct sandboxes **ret, s
         all->state_fd = all->shell_fd = all->files_fd = all->gemrc_fd = -EBADF;
         all->state_dir = opt->state_dir ? strdup(opt->state_dir) : NULL;
         all->preview_host = opt->preview_host ? strdup(opt->preview_host) : NULL;
-        all->has_layers_on_disk = opt->has_layers_on_disk || sandbox_volumes_need_scratch();
         all->network = opt->network ? json_deep_copy(opt->network) : json_object();
         all->gemrc = opt->gemrc ? json_string(opt->gemrc) : NULL;
         all->env = opt->env ? json_deep_copy(opt->env) : json_object();

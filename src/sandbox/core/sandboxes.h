@@ -58,7 +58,6 @@ struct sandboxes {
         TAILQ_HEAD(package_jobs, package_job) package_jobs;
         TAILQ_HEAD(volume_list, sandbox_volume) volumes;
         TAILQ_HEAD(snapshot_list, snapshot) snapshots;
-        int has_layers_on_disk;   /* the files of sandboxes with a writable root */
         int state_fd;             /* -EBADF: none */
         uint64_t layers_swept_ns; /* when layers of packages were last looked through; 0: not yet */
         int shell_fd, files_fd;   /* the builtin and the file program, sealed memory files; -errno */

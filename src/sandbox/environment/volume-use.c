@@ -4,12 +4,9 @@
 #include "volumes.h"
 
 #include "base/err.h"
-#include "base/fd.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/xattr.h>
 
 /* -- the options ------------------------------------------------------------------------------------------------ */
 
@@ -106,11 +103,10 @@ static int enter(struct sandbox *s, const json_t *row, struct cloche_err *e)
         return 0;
 }
 
-int sandbox_volumes_need_scratch(void)
+static int needs_scratch(const struct sandbox *s)
 {
-        _cleanup_fd_ int fd = memfd_create("attributes", MFD_CLOEXEC);
-
-        return fd >= 0 && fsetxattr(fd, "user.cloche", "", 0, 0) < 0;
+        return s->has_writable_root &&
+               (s->all->options.has_layers_on_disk || !keeper_memory_has_attributes(s->all->engine->keeper));
 }
 
 static void on_scratch(void *data, struct keeper_reply *reply)
@@ -149,7 +145,7 @@ static int open_scratch(struct sandbox *s, struct cloche_err *e)
 
 int sandbox_volumes_prepare(struct sandbox *s, struct cloche_err *e)
 {
-        int has_scratch = s->has_writable_root && s->all->has_layers_on_disk, r = 0;
+        int has_scratch = needs_scratch(s), r = 0;
         const json_t *row;
         size_t i;
 

@@ -57,9 +57,6 @@ void sandbox_volumes_free(struct sandboxes *all);
 CLOCHE_MUST_CHECK int sandbox_volumes_check(const struct sandbox_request *request, struct cloche_err *e);
 /* True if the definition names it. */
 int sandbox_volumes_name(const struct sandbox *s, const char *volume);
-/* True if writable roots cannot lie in memory, because this kernel's tmpfs has no user attributes (before Linux 6.6).
- */
-int sandbox_volumes_need_scratch(void);
 /* Before the box is made: open them all. */
 CLOCHE_MUST_CHECK int sandbox_volumes_prepare(struct sandbox *s, struct cloche_err *e);
 int sandbox_volumes_are_open(const struct sandbox *s);
