@@ -374,10 +374,14 @@ def possible_layers():
     return ["memory"] * (kernel() >= (6, 6)) + ["disk"] * (kernel() >= (5, 19) and os.path.exists("/dev/loop-control"))
 
 
-def layer_places():
+def need_writable_roots():
     need_root()
     if not possible_layers():
         skip("writable roots need Linux 6.6, or Linux 5.19 and loop devices")
+
+
+def layer_places():
+    need_writable_roots()
     return possible_layers()
 
 
