@@ -197,3 +197,22 @@ test("networks are closed by the clients' words", async () => {
         await closed.kill();
         await fails(Sandbox.create({ network: { maskRequestHost: "x" } }), "SandboxError", /network.maskRequestHost/);
 });
+
+test("forks and snapshots have files of their own", async () => {
+        await box.files.write("copied", "1");
+        const [one, two] = await box.fork({ count: 2, timeoutMs: 60_000 });
+        await one.files.write("copied", "2");
+        assert.deepEqual([await box.files.read("copied"), await two.files.read("copied")], ["1", "1"]);
+        assert.notEqual(one.sandboxId, two.sandboxId);
+        assert.deepEqual(await one.createSnapshot({ name: "kept" }), { snapshotId: "kept", names: ["kept"] });
+        assert.equal((await one.createSnapshot({ name: "kept" })).snapshotId, "kept"); // in its place
+        const begun = await Sandbox.create("kept", { timeoutMs: 60_000, metadata: { from: "kept" } });
+        assert.equal(await begun.files.read("copied"), "2");
+        assert.deepEqual(await Sandbox.listSnapshots({ sandboxId: one.sandboxId }).nextItems(), [{ snapshotId: "kept", names: ["kept"] }]);
+        assert.deepEqual([await Sandbox.deleteSnapshot("kept"), await Sandbox.deleteSnapshot("kept")], [true, false]);
+        await fails(Sandbox.create("kept"), "SandboxError", /template 'kept' not found/);
+        await fails(box.fork({ count: 101 }), "SandboxError", /count/);
+        for (const own of [one, two, begun]) await own.kill();
+        const [point] = await box.getMetrics();
+        assert.ok(point.memUsed > 0 && point.memTotal > point.memUsed, JSON.stringify(point));
+});

@@ -11,15 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ID_SIZE 21
-#define TIMEOUT_S 300 /* as the clients document it */
 #define TIMEOUT_MAX_S (365 * 24 * 3600)
 #define LIST_MAX 100
 
 /* -- times ------------------------------------------------------------------------------------------------------- */
 
-/* In seconds; without: of a request that says nothing. Negative: the request was refused. */
-static json_int_t timeout_of(struct e2b_request *q, json_int_t without)
+json_int_t e2b_timeout_of(struct e2b_request *q, json_int_t without)
 {
         const json_t *value = json_object_get(q->body, "timeout");
         json_int_t timeout_s = json_is_integer(value) ? json_integer_value(value) : without;
@@ -31,7 +28,7 @@ static json_int_t timeout_of(struct e2b_request *q, json_int_t without)
 }
 
 /* An end that is now is one millisecond away: 0 means none. */
-static json_t *lifetime(json_int_t timeout_s)
+json_t *e2b_lifetime(json_int_t timeout_s)
 {
         return json_integer(timeout_s > 0 ? timeout_s * 1000 : 1);
 }
@@ -127,7 +124,7 @@ static json_t *options_of(const struct e2b_request *q, int has_internet)
 static json_t *params_of(struct e2b_request *q, const char *template)
 {
         int has_internet = !json_is_false(json_object_get(q->body, "allow_internet_access")), is_refused;
-        json_int_t timeout_s = timeout_of(q, TIMEOUT_S);
+        json_int_t timeout_s = e2b_timeout_of(q, E2B_TIMEOUT_S);
         json_t *options, *params,
                 *policy = timeout_s < 0 ? NULL
                                         : policy_of(q, json_object_get(q->body, "network"), has_internet, &is_refused);
@@ -136,7 +133,7 @@ static json_t *params_of(struct e2b_request *q, const char *template)
                 return NULL;
         options = options_of(q, has_internet);
         params = json_pack("{s:o, s:o, s:o, s:i, s:s}", "env", env_of(q), "labels", labels_of(q, template, options),
-                           "lifetimeMs", lifetime(timeout_s), "idleMs", 0, "endAction",
+                           "lifetimeMs", e2b_lifetime(timeout_s), "idleMs", 0, "endAction",
                            json_is_true(json_object_get(q->body, "autoPause")) ? "pause" : "delete");
         json_decref(options);
         return e2b_put(params, "network", policy);
@@ -156,11 +153,21 @@ static void on_created(struct e2b_request *q, const struct e2b_reply *reply)
 
 static void create(struct e2b_request *q, json_t *params)
 {
-        char id[ID_SIZE];
+        char id[E2B_ID_SIZE];
 
         e2b_random_id(id, sizeof(id));
         q->sandbox = strdup(id);
         e2b_call(q, "sandbox.create", params, NULL, on_created);
+}
+
+static void on_snapshot(struct e2b_request *q, const struct e2b_reply *reply)
+{
+        json_t *params = params_of(q, e2b_text(q->body, "templateID"));
+
+        if (!params)
+                return;
+        json_object_set(params, "snapshot", json_object_get(reply->result, "snapshot"));
+        create(q, params);
 }
 
 static void on_image(void *data, const json_t *result, const struct cloche_err *e)
@@ -172,8 +179,8 @@ static void on_image(void *data, const json_t *result, const struct cloche_err *
         q->image_request = NULL;
         if (e && (e->code == CLOCHE_E_NOT_FOUND || e->code == CLOCHE_E_INVALID_ARGUMENT)) {
                 e2b_refuse(q, 404, "not_found",
-                           "template '%.120s' not found: it is neither base nor code-interpreter-v1, nor an image of "
-                           "this daemon's store (cloche image ls)",
+                           "template '%.120s' not found: it is neither base nor code-interpreter-v1, nor a snapshot, "
+                           "nor an image of this daemon's store (cloche image ls)",
                            name);
                 return;
         }
@@ -205,10 +212,19 @@ static const char *unsupported(const json_t *body)
         return NULL;
 }
 
+static void find_image(struct e2b_request *q, const struct e2b_reply *reply)
+{
+        struct cloche_err e = {0};
+
+        (void)reply; /* it is no snapshot */
+        if (images_read(q->daemon, "resolve", json_pack("{s:O}", "name", json_object_get(q->body, "templateID")),
+                        on_image, q, &q->image_request, &e) < 0)
+                on_image(q, NULL, &e);
+}
+
 void e2b_on_create(struct e2b_request *q)
 {
         const char *template = e2b_text(q->body, "templateID"), *absent = unsupported(q->body);
-        struct cloche_err e = {0};
         json_t *params;
 
         if (!template)
@@ -216,11 +232,12 @@ void e2b_on_create(struct e2b_request *q)
         else if (absent)
                 e2b_refuse(q, 400, "invalid_argument", "'%s' is not supported here (docs/e2b.md): leave it out",
                            absent);
-        else if (is_own_image(template) && (params = params_of(q, template)))
+        else if (!is_own_image(template)) {
+                q->fail = find_image;
+                e2b_call(q, "snapshot.get", json_pack("{s:s}", "snapshot", template), NULL, on_snapshot);
+        } else if ((params = params_of(q, template))) {
                 create(q, params);
-        else if (!is_own_image(template) && images_read(q->daemon, "resolve", json_pack("{s:s}", "name", template),
-                                                        on_image, q, &q->image_request, &e) < 0)
-                on_image(q, NULL, &e);
+        }
 }
 
 /* -- get and list ------------------------------------------------------------------------------------------------ */
@@ -234,8 +251,7 @@ static void missing(struct e2b_request *q, const struct e2b_reply *reply)
                 e2b_fail(q, reply);
 }
 
-/* With the sandbox in q->described. */
-static void find(struct e2b_request *q, e2b_then then)
+void e2b_find(struct e2b_request *q, e2b_then then)
 {
         q->fail = missing;
         e2b_call(q, "sandbox.get", json_object(), NULL, then);
@@ -248,7 +264,7 @@ static void got(struct e2b_request *q, const struct e2b_reply *reply)
 
 void e2b_on_get(struct e2b_request *q)
 {
-        find(q, got);
+        e2b_find(q, got);
 }
 
 struct filter {
@@ -469,7 +485,7 @@ static void kill_found(struct e2b_request *q, const struct e2b_reply *reply)
 
 void e2b_on_kill(struct e2b_request *q)
 {
-        find(q, kill_found);
+        e2b_find(q, kill_found);
 }
 
 static void set_lifetime(struct e2b_request *q, json_t *lifetime_ms, e2b_then then)
@@ -484,8 +500,8 @@ void e2b_on_timeout(struct e2b_request *q)
 
         if (!json_object_get(q->body, "timeout"))
                 e2b_refuse(q, 400, "invalid_argument", "'timeout' is missing, expected a number of seconds");
-        else if ((timeout_s = timeout_of(q, 0)) >= 0)
-                set_lifetime(q, lifetime(timeout_s), emptied);
+        else if ((timeout_s = e2b_timeout_of(q, 0)) >= 0)
+                set_lifetime(q, e2b_lifetime(timeout_s), emptied);
 }
 
 void e2b_on_refresh(struct e2b_request *q)
@@ -495,9 +511,9 @@ void e2b_on_refresh(struct e2b_request *q)
 
         if (duration)
                 json_object_set(q->body, "timeout", duration);
-        timeout_s = timeout_of(q, 60);
+        timeout_s = e2b_timeout_of(q, 60);
         if (timeout_s >= 0)
-                set_lifetime(q, lifetime(timeout_s), emptied);
+                set_lifetime(q, e2b_lifetime(timeout_s), emptied);
 }
 
 /* -- pause, connect, resume -------------------------------------------------------------------------------------- */
@@ -529,7 +545,7 @@ static void pause_found(struct e2b_request *q, const struct e2b_reply *reply)
 
 void e2b_on_pause(struct e2b_request *q)
 {
-        find(q, pause_found);
+        e2b_find(q, pause_found);
 }
 
 static void connected(struct e2b_request *q, const struct e2b_reply *reply)
@@ -540,7 +556,7 @@ static void connected(struct e2b_request *q, const struct e2b_reply *reply)
 static void resumed(struct e2b_request *q, const struct e2b_reply *reply)
 {
         (void)reply;
-        set_lifetime(q, lifetime(timeout_of(q, TIMEOUT_S)), connected);
+        set_lifetime(q, e2b_lifetime(e2b_timeout_of(q, E2B_TIMEOUT_S)), connected);
 }
 
 static void stopped(struct e2b_request *q, const struct e2b_reply *reply)
@@ -562,13 +578,13 @@ static int is_later(const json_t *described, json_int_t timeout_s)
 
 static void connect_found(struct e2b_request *q, const struct e2b_reply *reply)
 {
-        json_int_t timeout_s = timeout_of(q, TIMEOUT_S);
+        json_int_t timeout_s = e2b_timeout_of(q, E2B_TIMEOUT_S);
 
         if (timeout_s < 0)
                 return;
         q->described = json_deep_copy(reply->result);
         if (runs(reply->result) && json_object_get(q->body, "timeout") && is_later(reply->result, timeout_s))
-                set_lifetime(q, lifetime(timeout_s), connected);
+                set_lifetime(q, e2b_lifetime(timeout_s), connected);
         else if (runs(reply->result))
                 connected(q, reply);
         else if (json_is_false(json_object_get(q->body, "memory")) &&
@@ -580,7 +596,7 @@ static void connect_found(struct e2b_request *q, const struct e2b_reply *reply)
 
 void e2b_on_connect(struct e2b_request *q)
 {
-        find(q, connect_found);
+        e2b_find(q, connect_found);
 }
 
 static void resume_found(struct e2b_request *q, const struct e2b_reply *reply)
@@ -593,7 +609,7 @@ static void resume_found(struct e2b_request *q, const struct e2b_reply *reply)
 
 void e2b_on_resume(struct e2b_request *q)
 {
-        find(q, resume_found);
+        e2b_find(q, resume_found);
 }
 
 /* -- network ----------------------------------------------------------------------------------------------------- */
@@ -623,7 +639,7 @@ static void relabel(struct e2b_request *q, const struct e2b_reply *reply)
 
 void e2b_on_network(struct e2b_request *q)
 {
-        find(q, relabel);
+        e2b_find(q, relabel);
 }
 
 /* -- the API itself ---------------------------------------------------------------------------------------------- */

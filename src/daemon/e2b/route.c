@@ -23,6 +23,11 @@ static const struct e2b_route control[] = {
         {"POST", "/sandboxes/{id}/resume", E2B_CONTROL, e2b_on_resume},
         {"POST", "/sandboxes/{id}/pause", E2B_CONTROL, e2b_on_pause},
         {"PUT", "/sandboxes/{id}/network", E2B_CONTROL, e2b_on_network},
+        {"POST", "/sandboxes/{id}/fork", E2B_CONTROL, e2b_on_fork},
+        {"POST", "/sandboxes/{id}/snapshots", E2B_CONTROL, e2b_on_snapshot},
+        {"GET", "/sandboxes/{id}/metrics", E2B_CONTROL, e2b_on_metrics},
+        {"GET", "/snapshots", E2B_CONTROL, e2b_on_snapshots},
+        {"DELETE", "/templates/{id}", E2B_CONTROL, e2b_on_template_delete},
         {0},
 };
 

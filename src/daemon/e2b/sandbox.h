@@ -9,4 +9,13 @@ json_t *e2b_describe_access(const struct e2b_request *q, const json_t *described
 json_t *e2b_describe(const struct e2b_request *q, const json_t *described);        /* ListedSandbox */
 json_t *e2b_describe_in_detail(const struct e2b_request *q, const json_t *described);
 
+#define E2B_ID_SIZE 21
+#define E2B_TIMEOUT_S 300 /* as the clients document it */
+
+/* The timeout of the body in seconds; without: of a request that says nothing. Negative: the request was refused. */
+json_int_t e2b_timeout_of(struct e2b_request *q, json_int_t without);
+json_t *e2b_lifetime(json_int_t timeout_s);
+/* Continue with the sandbox of the path, as sandbox.get returns it; else answer 404. */
+void e2b_find(struct e2b_request *q, e2b_then then);
+
 #endif
