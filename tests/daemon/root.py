@@ -11,7 +11,7 @@ import egress
 from cloche import cli, equal, need_root, need_writable_roots
 from image_trees import copy_files, copy_programs, make_store
 from package_files import Index
-from rpc import Daemon
+from rpc import Daemon, Failed
 
 TIMEOUT = 150
 PACKAGE = """Package: hello-root
@@ -164,6 +164,10 @@ def test_our_programs_beside_root():
         equal(sorted(set(said(frames, "python3 look.py").splitlines())), ["first EACCES", "other EACCES"])
         equal(frames.call("file.read", sandbox="s", path="look.py")["content"], LOOK_AT_OURS)
         said(frames, "for pid in $(cd /proc; echo [0-9]*); do [ $pid = $$ ] || kill -9 $pid 2> /dev/null; done; true")  # the twin: root ends all in its box
+        try:
+            frames.call("file.read", sandbox="s", path="look.py")
+        except Failed as error:  # it came before the end of the file program was known
+            assert "file program was killed" in error.message, error
         equal(frames.call("file.read", sandbox="s", path="look.py")["content"], LOOK_AT_OURS)
         frames.call("sandbox.stop", sandbox="s")
         equal(said(frames, "[ -s look.py ] && echo saved"), "saved\n")

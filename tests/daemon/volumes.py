@@ -7,7 +7,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from cloche import equal, need_root
 from http_client import Http
-from rpc import Daemon, private_of_user
+from rpc import Daemon, Frames, private_of_user
 from volume_client import MIB, SMALL, Volumes, at, shell
 
 

@@ -103,7 +103,7 @@ def test_completion_knows_them():
     os.environ["CLOCHE_SOCKET"] = "/nobody"
     words = [line.split("\t")[0] for line in cli("__complete", "").stdout.decode().splitlines()]
     assert {"sandbox", "exec", "shell", "cp", "watch"} <= set(words), words
-    equal([line.split("\t")[0] for line in cli("__complete", "sandbox", "s").stdout.decode().splitlines()], ["set", "stop", "save"])
+    equal([line.split("\t")[0] for line in cli("__complete", "sandbox", "s").stdout.decode().splitlines()], ["set", "stop", "save", "snapshot"])
     assert b"--expose" in cli("__complete", "ports", "box", "--e").stdout
     # Without an answer nothing is offered, and completion does not wait.
     equal(cli("__complete", "exec", "").stdout, b"")
