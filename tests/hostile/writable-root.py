@@ -229,17 +229,18 @@ def test_requests_that_are_refused(place):
         equal(keeper.sandbox(image=TREE).said("echo $(</opt/lib/a)"), "image\n")
 
 
-def test_the_longest_name_of_a_layer():
-    need_writable_roots()
+@in_each_place
+def test_the_longest_name_of_a_layer(place):
     trees = make_store()
     with Keeper(trees=trees) as keeper:
-        for size in (239, 240):
-            os.mkdir(f"{trees}/{TREE}/{'d' * size}")
-            if size == 240:
-                refused = refusal(sandbox, keeper)
-                assert "240 bytes" in refused.message and "at most 239: rename it" in refused.message, refused
-            else:
-                sandbox(keeper)
+        names = [f"{trees}/{TREE}/{'d' * size}" for size in (239, 240)]
+        os.mkdir(names[0])
+        sandbox(keeper, place)
+        os.mkdir(names[1])
+        refused = refusal(sandbox, keeper, place)
+        assert "240 bytes" in refused.message and "at most 239: rename it" in refused.message, refused
+        for name in names:  # the store is that of the other place, too
+            os.rmdir(name)
 
 
 # ---- saved and restored -----------------------------------------------------------------------------------------------
