@@ -228,9 +228,8 @@ class SandboxInfo:
                    _get(raw, "image", str, None), tuple(SandboxMount.read(row) for row in _get(raw, "mounts", list, [])),
                    _get(raw, "imageName", str, None), _get(raw, "packages", dict, {}), _get(raw, "idleAction", str, "stop"),
                    raw.get("endsAt"), _get(raw, "endAction", str, "stop"), raw.get("resumed"),
-                   tuple(VolumeMount.read(row) for row in _get(raw, "volumes", list, [])), bool(raw.get("writableRoot")),
-                   _get(raw, "hostName", str, ""), raw.get("bootId"), bool(raw.get("root")),
-                   raw.get("pauseKind"), raw.get("pausedAt"), raw)
+                   tuple(VolumeMount.read(row) for row in _get(raw, "volumes", list, [])), bool(raw.get("writableRoot")), bool(raw.get("root")),
+                   raw.get("pauseKind"), raw.get("pausedAt"), _get(raw, "hostName", str, ""), raw.get("bootId"), raw)
 
 
 @dataclass(frozen=True)
