@@ -113,7 +113,7 @@ json_t *e2b_describe_in_detail(const struct e2b_request *q, const json_t *descri
 
 /* -- the way to a sandbox that runs ------------------------------------------------------------------------------ */
 
-/* A secure sandbox asks for its token, or for a signature where the route takes one. */
+/* A secure sandbox asks for its token. A signature is for the bytes of a file only. */
 static int may_enter(const struct e2b_request *q)
 {
         const char *token = http_request_header(q->request, "X-Access-Token");
@@ -123,8 +123,10 @@ static int may_enter(const struct e2b_request *q)
         json_decref(options);
         if (is_open || (token && e2b_is_access_token(q->daemon, q->sandbox, token)))
                 return 1;
-        return !token && q->route->plane == E2B_FILES &&
-               (strcmp(q->route->path, "/health") == 0 ||
+        if (token || q->route->plane != E2B_FILES)
+                return 0;
+        return strcmp(q->route->path, "/health") == 0 ||
+               (strcmp(q->route->path, "/files") == 0 &&
                 e2b_is_signed(q, strcmp(q->route->verb, "GET") == 0 ? "read" : "write"));
 }
 
