@@ -1,11 +1,13 @@
 """The E2B API on the wire: details that the genuine clients hide, and requests that nobody may send."""
 import base64
+import hashlib
 import json
 import os
 import signal
 import socket
 import struct
 import sys
+import urllib.parse
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
@@ -169,3 +171,28 @@ def test_ids_and_metadata_survive_a_crash():
         equal(client.data("GET", "/health", box)[0], 502)
         equal(client.control("POST", f"/v2/sandboxes/{box['sandboxID']}/connect", {"timeout": 60})[0], 201)
         equal(client.data("GET", "/files?path=kept", box)[::2], (200, b"kept"))
+
+
+def form(*files):
+    parts = [b'--part\r\nContent-Disposition: form-data; name="file"; filename="%s"\r\n\r\n%s\r\n' % (name.encode(), text) for name, text in files]
+    return {"body": b"".join(parts) + b"--part--\r\n", "Content_Type": "multipart/form-data; boundary=part"}
+
+
+def test_an_empty_file_before_another_one():
+    with served() as (_, env):
+        client = Client(env)
+        box = client.box()
+        status, _, text = client.data("POST", "/files", box, **form(("/tmp/none", b""), ("/tmp/some", b"some"), ("/tmp/last", b"")))
+        equal((status, [one["name"] for one in json.loads(text)] if status == 200 else text), (200, ["none", "some", "last"]))
+        equal([client.data("GET", "/files?path=/tmp/" + name, box)[2] for name in ("none", "some", "last")], [b"", b"some", b""])
+
+
+def test_a_signature_is_for_a_file_only():
+    with served() as (_, env):
+        client = Client(env)
+        box = client.box(envVars={"SECRET": "s"})
+        text = f"/etc/passwd:read:user:{box['envdAccessToken']}"
+        signature = "v1_" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
+        query = "?" + urllib.parse.urlencode({"path": "/etc/passwd", "username": "user", "signature": signature})
+        equal(client.data("GET", "/files" + query, {**box, "envdAccessToken": None})[0], 200)  # the twin
+        equal(client.data("GET", "/envs" + query, {**box, "envdAccessToken": None})[0], 401)

@@ -110,6 +110,7 @@ struct upload {
         TAILQ_HEAD(pieces, piece) pieces;
         size_t waiting_bytes;
         json_t *path;  /* of the part under way */
+        char *name;    /* the file name that this part states; NULL: none */
         json_t *files; /* the answer */
         uint64_t parts;
         int is_empty_part, is_ready, is_whole, is_bad;
@@ -134,6 +135,7 @@ static void upload_done(void *state)
         (void)http_form_free(u->form);
         json_decref(u->path);
         json_decref(u->files);
+        free(u->name);
         free(u);
 }
 
@@ -227,9 +229,12 @@ static int on_piece(void *data, const char *name, const char *file_name, uint64_
 
         if (strcmp(name, "file") != 0)
                 return 0;
-        begins = offset == 0 && !u->is_empty_part; /* libmicrohttpd may begin a part with an empty piece */
+        /* libmicrohttpd may begin a part with an empty piece. */
+        begins = offset == 0 && !(u->is_empty_part && strcmp(u->name ? u->name : "", file_name ? file_name : "") == 0);
         u->is_empty_part = offset == 0 && size == 0;
         if (begins) {
+                free(u->name);
+                u->name = file_name ? strdup(file_name) : NULL;
                 path = e2b_query(u->q, "path");
                 json_decref(u->path);
                 u->path = e2b_path(path && *path ? path : file_name);
