@@ -9,7 +9,7 @@ import tarfile
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from rpc import Daemon
 from image_trees import configured_image
-from cloche import cli, equal, need_writable_roots
+from cloche import cli, equal, need_root, need_writable_roots
 
 CONFIG = {"Env": ["A=1", "PATH=/opt/bin:/usr/bin:/bin"], "WorkingDir": "/srv/app", "Labels": {"x": "y"}, "Cmd": ["a"]}
 CHANGE = """import os, shutil
@@ -163,3 +163,20 @@ def test_refusals():
         equal(frames.refused("sandbox.commit", sandbox="s", image="no:1").name, "forbidden")
     told = cli("sandbox", "commit", "s")
     equal(told.code, 2, told)
+
+
+def test_owners_of_other_users():
+    """The image's root is the user of the box, whichever number that shows; in a box with a root of its own it is root."""
+    need_root()
+    need_writable_roots()
+    app = {"runsAs": {"uid": 1001, "gid": 50, "name": "app", "home": "/home/app"}}
+    with serve() as daemon, daemon.frames() as frames:
+        frames.call("sandbox.create", sandbox="a", image="base:1", imageSettings=app, writableRoot=True)
+        python(frames, "a", "open('/opt/mine', 'w').close()")
+        frames.call("sandbox.commit", sandbox="a", image="app:1")
+        frames.call("sandbox.create", sandbox="r", image="base:1", root=True)
+        python(frames, "r", "import os\nfor uid in (0, 33, 1000): open(f'/opt/{uid}', 'w').close(); os.chown(f'/opt/{uid}', uid, uid)")
+        frames.call("sandbox.commit", sandbox="r", image="root:1")
+    for name, owners in (("app:1", {"mine": 0}), ("root:1", {"0": 0, "33": 33, "1000": 1000})):
+        tree = f"store/trees/{inspect(name)['tree'].replace(':', '-')}/opt/"
+        equal({name: (os.stat(tree + name).st_uid, os.stat(tree + name).st_gid) for name in owners}, {name: (uid, uid) for name, uid in owners.items()})

@@ -134,8 +134,10 @@ static int handle_commit(void *argument, const json_t *params, struct server_rep
 {
         struct program *p = argument;
         char reference[STORE_REFERENCE_SIZE];
-        const json_t *owner = json_object_get(params, "owner"), *time = json_object_get(params, "time");
+        const json_t *owner = json_object_get(params, "owner"), *group = json_object_get(params, "group"),
+                     *time = json_object_get(params, "time");
         const struct changes changes = {.owner = (uint32_t)json_integer_value(owner),
+                                        .group = (uint32_t)json_integer_value(group ? group : owner),
                                         .time = json_is_integer(time) ? json_integer_value(time) : -1};
         struct commit_options options = {.reference = reference, .changes = json_is_integer(owner) ? &changes : NULL};
         int r = read_commit(params, &options, reference, e);

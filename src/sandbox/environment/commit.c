@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
-#include "jail/root/plan.h"
+#include "jail/user.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -45,14 +45,16 @@ static void on_committed(void *data, const json_t *result, const struct cloche_e
         finish(data, result, e);
 }
 
-/* The image's files that belong to root are the box's user's there. */
+/* The image's files that belong to root are the user's of the box there. */
 static json_t *image_params(const struct sandbox_request *request)
 {
         const struct sandbox *s = request->sandbox;
+        const struct jail_user user = s->has_root ? jail_user_root() : image_runs_as(&s->image);
         const json_t *time = json_object_get(request->params, "fileTime");
         json_t *params =
-                json_pack("{s:s, s:O*, s:i, s:O*, s:O*, s:O*, s:O*}", "tree", s->image.name, "base", s->image_name,
-                          "owner", JAIL_UID, "name", json_object_get(request->params, "image"), "config",
+                json_pack("{s:s, s:O*, s:I, s:I, s:O*, s:O*, s:O*, s:O*}", "tree", s->image.name, "base", s->image_name,
+                          "owner", (json_int_t)user.uid, "group", (json_int_t)user.gid, "name",
+                          json_object_get(request->params, "image"), "config",
                           json_object_get(request->params, "config"), "createdBy",
                           json_object_get(request->params, "comment"), "key", json_object_get(request->params, "key"));
 

@@ -103,7 +103,7 @@ int layer_change_read(struct archive_entry *entry, const struct changes *changes
         if (ret->is_opaque) /* it has no other attribute: that of the layer is not left out, but obeyed */
                 archive_entry_xattr_clear(entry);
         ret->uid = ret->uid == changes->owner ? 0 : ret->uid;
-        ret->gid = ret->gid == changes->owner ? 0 : ret->gid;
+        ret->gid = ret->gid == changes->group ? 0 : ret->gid;
         if (changes->time >= 0)
                 ret->time = (struct timespec){.tv_sec = changes->time};
         return 0;

@@ -6,8 +6,8 @@
 #include "member.h"
 
 struct changes {
-        uint32_t owner; /* of the sandbox's files: root's in the image */
-        int64_t time;   /* of all members; -1: their own */
+        uint32_t owner, group; /* of the sandbox's files: root's in the image */
+        int64_t time;          /* of all members; -1: their own */
 };
 
 /* -CLOCHE_E_BAD_ARCHIVE: besides the reasons of layer_member_read(), a name that begins with ".wh.", for
