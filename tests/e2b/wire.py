@@ -95,6 +95,9 @@ def test_processes_on_the_wire():
         equal(end["error"]["code"], "deadline_exceeded")
         messages, end = client.stream("/process.Process/Start", box, bash("true"), Authorization="Basic " + base64.b64encode(b"root:").decode())
         equal((messages, end["error"]), ([], {"code": "unauthenticated", "message": "invalid username: 'root'"}))
+        for name, code in ((b"user", None), (b"", "unauthenticated"), (b"use", "unauthenticated")):  # without a colon
+            messages, end = client.stream("/process.Process/Start", box, bash("true"), Authorization="Basic " + base64.b64encode(name).decode())
+            equal(end.get("error"), code and {"code": code, "message": f"invalid username: '{name.decode()}'"})
         messages, end = client.stream("/process.Process/Start", box, {"process": {"cmd": "a\0b"}})
         equal((messages, end["error"]["code"]), ([], "invalid_argument"))
         for message, code in (({"process": {"pid": 1}}, "not_found"), ({"process": {"tag": "x"}}, "not_found"), ({}, "not_found")):
@@ -196,3 +199,12 @@ def test_a_signature_is_for_a_file_only():
         query = "?" + urllib.parse.urlencode({"path": "/etc/passwd", "username": "user", "signature": signature})
         equal(client.data("GET", "/files" + query, {**box, "envdAccessToken": None})[0], 200)  # the twin
         equal(client.data("GET", "/envs" + query, {**box, "envdAccessToken": None})[0], 401)
+
+
+def test_forks_that_fail_have_an_entry_each():
+    with served("--max-saved", "1") as (_, env):
+        client = Client(env)
+        box = client.box()
+        for body, count in (({}, 1), ({"count": None}, 1), ({"count": 2}, 2)):
+            status, entries = client.control("POST", f"/sandboxes/{box['sandboxID']}/fork", body)
+            equal((status, [list(entry) for entry in entries]), (201, [["error"]] * count))

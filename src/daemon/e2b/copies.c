@@ -15,6 +15,7 @@
 struct forks {
         json_t *sandboxes, *answer;
         size_t next;
+        json_int_t count;
         json_int_t timeout_s;
         char *from; /* the sandbox that was forked */
 };
@@ -69,9 +70,10 @@ static void on_forked(struct e2b_request *q, const struct e2b_reply *reply)
 /* The service answers so for a single fork too: with an entry that says why there is none. */
 static void on_not_forked(struct e2b_request *q, const struct e2b_reply *reply)
 {
-        json_t *answer = json_array(), *count = json_object_get(q->body, "count");
+        const struct forks *forks = q->state;
+        json_t *answer = json_array();
 
-        for (json_int_t i = 0; i < (count ? json_integer_value(count) : 1); i++)
+        for (json_int_t i = 0; i < forks->count; i++)
                 json_array_append_new(answer,
                                       json_pack("{s:{s:i, s:s}}", "error", "code", 409, "message", reply->e->msg));
         e2b_answer(q, 201, answer);
@@ -109,6 +111,7 @@ static void fork_found(struct e2b_request *q, const struct e2b_reply *reply)
                 return;
         }
         forks->answer = json_array();
+        forks->count = count;
         forks->timeout_s = timeout_s;
         forks->from = strdup(q->sandbox);
         q->state = forks;

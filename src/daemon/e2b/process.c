@@ -252,7 +252,9 @@ static int check_user(struct e2b_request *q)
         if (!header || strncasecmp(header, scheme, sizeof(scheme) - 1) != 0)
                 return 1;
         header += sizeof(scheme) - 1;
-        size = base64_decode(&name, header, strlen(header)) == 0 && name.size > 0 ? strcspn(name.data, ":") : 0;
+        size = base64_decode(&name, header, strlen(header)) == 0 && buf_append(&name, "", 1) == 0
+                       ? strcspn(name.data, ":")
+                       : 0;
         if (size == strlen(E2B_USER) && strncmp(name.data, E2B_USER, size) == 0)
                 return 1;
         e2b_refuse(q, 401, "unauthenticated", "invalid username: '%.*s'", (int)size, name.data ? name.data : "");
