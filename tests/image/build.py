@@ -92,6 +92,11 @@ def test_shapes():
         archive.add("context/src", "in")
     build("FROM base:1 AS one\nENV A=1\nFROM one AS two\nADD files.tar.gz /opt/\nADD one /opt/\nRUN [ $A = 1 ]\n", "-t", "shape:9")
     equal((sorted(os.listdir(tree_of("shape:9") + "/opt")), look(tree_of("shape:9") + "/opt/in/a.c")), (["in", "one"], "a"))
+    # its name tells, not that of a directory above
+    write({"notes.tar.txt": "plain", "a.test/x": "", "b.tar/y": "plain"})
+    os.rename("context/files.tar.gz", "context/a.test/files.tar.gz")
+    build("FROM base:1\nADD a.test/files.tar.gz notes.tar.txt b.tar/y /opt/\n", "-t", "shape:10")
+    equal((sorted(os.listdir(tree_of("shape:10") + "/opt")), look(tree_of("shape:10") + "/opt/y")), (["in", "notes.tar.txt", "y"], "plain"))
     # without a name the digest is printed; another Dockerfile
     write({"other": "FROM base:1\nRUN : > /opt/x\n"})
     told = cli("image", "build", "context", "-f", "context/other", *STORE)

@@ -530,11 +530,24 @@ static int place(struct build *b, const struct copying *c, const char *source, i
         return r < 0 ? build_fail(b, &e) : 0;
 }
 
+/* The forms that archive.extract reads. */
+static int is_archive_name(const char *name)
+{
+        static const char *const endings[] = {".tar",     ".tar.gz", ".tgz",     ".tar.xz", ".txz",
+                                              ".tar.bz2", ".tbz2",   ".tar.zst", ".tzst"};
+        size_t size = strlen(name);
+
+        for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++)
+                if (size >= strlen(endings[i]) && strcmp(name + size - strlen(endings[i]), endings[i]) == 0)
+                        return 1;
+        return 0;
+}
+
 static int send_path(struct build *b, const struct docker_step *step, struct copying *c, const char *path)
 {
         char target[COPY_PATH_BYTES];
         struct cloche_err e = {0};
-        const char *name, *ending = strstr(path, ".t");
+        const char *name;
         _cleanup_fd_ int fd = build_context_open_parent(&b->context, path, &name, &e);
         struct stat status;
         int code, is_archive;
@@ -543,8 +556,7 @@ static int send_path(struct build *b, const struct docker_step *step, struct cop
                 return build_fail(b, &e);
         if (fstatat(fd, name, &status, AT_SYMLINK_NOFOLLOW) < 0)
                 return build_bad(b, "cannot read '%.200s': %s", path, strerror(errno));
-        is_archive = step->word == DOCKER_ADD && S_ISREG(status.st_mode) && ending &&
-                     (strncmp(ending, ".tar", 4) == 0 || strcmp(ending, ".tgz") == 0 || strcmp(ending, ".txz") == 0);
+        is_archive = step->word == DOCKER_ADD && S_ISREG(status.st_mode) && is_archive_name(name);
         code = is_archive ? 0 : place(b, c, path, S_ISDIR(status.st_mode), json_array_size(c->paths) == 1, target);
         if (code == 0)
                 code = cli_copy_entry(&b->copy, fd, name, *path ? path : ".", is_archive ? ARCHIVE : target);
