@@ -566,7 +566,6 @@ int volumes_take(const struct keeper_state *keeper, const struct keeper_box_spec
         return 0;
 }
 
-/* Files of a volume belong to JAIL_UID, whichever number its boxes show. */
 static int take_scratch(const void *data, int *ret_fds, struct cloche_err *e)
 {
         const struct volume *volume = data;
@@ -586,14 +585,22 @@ int volume_take_scratch(struct keeper_state *keeper, const char *id, int *ret_fd
         return helper_fetch(take_scratch, volume, 1, TAKE_TIMEOUT_S, ret_fd, e);
 }
 
+/* Files of a volume belong to JAIL_UID on the disk, whichever number the box shows; those of a box with a root of its
+ * own have the numbers that it shows. */
+static int open_map(const struct keeper_state *keeper, const struct box *row, int *ret_fd, struct cloche_err *e)
+{
+        int is_same = row->ids.fd >= 0 || (row->user.uid == JAIL_UID && row->user.gid == JAIL_UID);
+
+        return is_same ? box_open_namespace(keeper, row->init_pid, "user", ret_fd, e)
+                       : sources_make_map(keeper, &(struct userns_range){JAIL_UID, box_user(keeper, row), 1}, ret_fd,
+                                          e);
+}
+
 int volumes_map(const struct keeper_state *keeper, const struct box *row, const int *mount_fds, uint32_t volumes,
                 struct cloche_err *e)
 {
         _cleanup_fd_ int user_fd = -EBADF;
-        int is_same = row->user.uid == JAIL_UID && row->user.gid == JAIL_UID,
-            r = is_same ? box_open_namespace(keeper, row->init_pid, "user", &user_fd, e)
-                        : sources_make_map(keeper, &(struct userns_range){JAIL_UID, box_user(keeper, row), 1}, &user_fd,
-                                           e);
+        int r = open_map(keeper, row, &user_fd, e);
 
         for (int i = 0; r == 0 && volumes >> i; i++)
                 if (volumes >> i & 1 && (r = mount_map_users(mount_fds[i], user_fd)) < 0)
@@ -601,11 +608,10 @@ int volumes_map(const struct keeper_state *keeper, const struct box *row, const 
         return r;
 }
 
-/* Its files are the box's own, so they have the numbers that the box shows. */
 int volume_map_scratch(const struct keeper_state *keeper, const struct box *row, int files_fd, struct cloche_err *e)
 {
         _cleanup_fd_ int user_fd = -EBADF;
-        int r = box_open_namespace(keeper, row->init_pid, "user", &user_fd, e);
+        int r = open_map(keeper, row, &user_fd, e);
 
         if (r == 0 && (r = mount_map_users(files_fd, user_fd)) < 0)
                 r = err_os(e, CLOCHE_E_MOUNT, -r, "map the users of a scratch volume");

@@ -227,3 +227,16 @@ def test_refusals():
         told = cli("sandbox", "create", "s", "--writable-root", "--socket", daemon.path)
         equal((told.code, told.stderr), (2, b"cloche: --writable-root: name an image of the store (--image)\n"), told)
         equal(frames.call("sandbox.list")["sandboxes"], [])
+
+
+def test_other_users_of_layers():
+    """That of the image, and root of the sandbox."""
+    need_root()
+    store, (digest,) = make_store(1)
+    app = {"runsAs": {"uid": 1001, "gid": 50, "name": "app", "home": "/home/app"}}
+    for place in layer_places():
+        with Daemon("--images", store, *layers(place)) as daemon, daemon.frames() as frames:
+            for name, more, owner in (("a", {"imageSettings": app, "writableRoot": True}, "1001 50\n"), ("r", {"root": True}, "0 0\n")):
+                frames.call("sandbox.create", sandbox=name, image=digest, **more)
+                done = frames.call("exec", sandbox=name, command="python3 -c 'import os; os.mkdir(\"/etc/n\"); open(\"/workspace/x\", \"w\"); open(\"/tmp/x\", \"w\"); open(os.path.expanduser(\"~/x\"), \"w\"); s = os.stat(\"/etc/n\"); print(s.st_uid, s.st_gid)'; exec 2>&1")
+                equal((done["stdout"], done["stderr"]), (owner, ""), (place, name))
