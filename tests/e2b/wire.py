@@ -208,3 +208,21 @@ def test_forks_that_fail_have_an_entry_each():
         for body, count in (({}, 1), ({"count": None}, 1), ({"count": 2}, 2)):
             status, entries = client.control("POST", f"/sandboxes/{box['sandboxID']}/fork", body)
             equal((status, [list(entry) for entry in entries]), (201, [["error"]] * count))
+
+
+def test_processes_of_deleted_sandboxes_are_forgotten():
+    """The text of their requests is kept as long as their sandbox."""
+    with served() as (daemon, env):
+        client = Client(env)
+        long = {"process": {"cmd": "/bin/true", "note": "x" * (1 << 20)}}
+
+        def turn():
+            box = client.box()
+            for _ in range(10):
+                equal(client.stream("/process.Process/Start", box, long)[1], {})
+            equal(client.control("DELETE", "/sandboxes/" + box["sandboxID"])[0], 204)
+            return daemon.memory()
+
+        begun = [turn() for _ in range(3)][-1]
+        grown = [turn() for _ in range(6)][-1] - begun
+        assert grown < 30 << 20, grown

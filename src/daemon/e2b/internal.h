@@ -94,6 +94,7 @@ struct e2b_process;
 struct e2b {
         TAILQ_HEAD(e2b_requests, e2b_request) requests;
         TAILQ_HEAD(e2b_processes, e2b_process) processes;
+        size_t process_count, process_most; /* beyond it those of sandboxes that are gone are looked for */
         uv_timer_t *timer;
 };
 

@@ -13,6 +13,7 @@
 #define KEPT_NS UINT64_C(30000000000) /* an ended process can be found for so long */
 #define ALIVE_S 90                    /* of a client that states no interval */
 #define ID_SIZE 20
+#define LEAST_MOST 16
 
 /* A process that a client of this API started. */
 struct e2b_process {
@@ -27,6 +28,7 @@ struct e2b_process {
 static void process_free(struct e2b *e2b, struct e2b_process *p)
 {
         TAILQ_REMOVE(&e2b->processes, p, link);
+        e2b->process_count--;
         free(p->sandbox);
         free(p->id);
         json_decref(p->config);
@@ -38,6 +40,23 @@ void e2b_processes_done(struct e2b *e2b)
 {
         while (!TAILQ_EMPTY(&e2b->processes))
                 process_free(e2b, TAILQ_FIRST(&e2b->processes));
+}
+
+/* A sandbox may also end without a request to this API. The bound grows with the processes that are left, so that the
+ * search costs little for each start. */
+static void forget_lost(const struct daemon *d)
+{
+        struct e2b *e2b = d->e2b;
+        struct e2b_process *next;
+
+        if (e2b->process_count < e2b->process_most)
+                return;
+        for (struct e2b_process *p = TAILQ_FIRST(&e2b->processes); p; p = next) {
+                next = TAILQ_NEXT(p, link);
+                if (!sandboxes_has(d->sandboxes, PRINCIPAL_TOKEN, p->sandbox))
+                        process_free(e2b, p);
+        }
+        e2b->process_most = 2 * e2b->process_count + LEAST_MOST;
 }
 
 /* -- which process ----------------------------------------------------------------------------------------------- */
@@ -209,6 +228,7 @@ static struct e2b_process *remember(struct e2b_request *q, const json_t *started
 
         if (!p)
                 return NULL;
+        forget_lost(q->daemon);
         p->sandbox = strdup(q->sandbox);
         p->id = strdup(e2b_text(started, "process"));
         p->pid = json_integer_value(json_object_get(started, "pid"));
@@ -216,6 +236,7 @@ static struct e2b_process *remember(struct e2b_request *q, const json_t *started
         p->tag = json_incref(json_object_get(q->body, "tag"));
         p->is_terminal = json_is_object(json_object_get(q->body, "pty"));
         TAILQ_INSERT_TAIL(&q->daemon->e2b->processes, p, link);
+        q->daemon->e2b->process_count++;
         if (p->sandbox && p->id)
                 return p;
         process_free(q->daemon->e2b, p);
