@@ -230,7 +230,7 @@ def test_refusals():
 
 
 def test_other_users_of_layers():
-    """That of the image, and root of the sandbox."""
+    """The user of the image, and root of the sandbox, own their files in both places."""
     need_root()
     store, (digest,) = make_store(1)
     app = {"runsAs": {"uid": 1001, "gid": 50, "name": "app", "home": "/home/app"}}
