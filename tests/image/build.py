@@ -4,9 +4,10 @@ import os
 import signal
 import socketserver
 import tarfile
+import tempfile
 import threading
 
-from cloche import BUILD, alive, cli, descendants, equal, need_writable_roots, start, wait_for
+from cloche import BUILD, alive, cli, descendants, equal, layer_places, need_ordinary_user, need_writable_roots, skip, start, wait_for
 from image_trees import copy_programs, make_shell
 
 TIMEOUT = 240
@@ -102,6 +103,29 @@ def test_shapes():
     told = cli("image", "build", "context", "-f", "context/other", *STORE)
     assert told.code == 0 and told.stdout.startswith(b"sha256:"), told
     equal(cli("image", "verify", told.stdout.decode().strip(), *STORE).code, 0)
+
+
+USER = 12345  # as need_ordinary_user tries
+
+
+def test_an_ordinary_users_build():
+    need_ordinary_user()
+    if "memory" not in layer_places():
+        skip("this kernel has no layers in memory")
+    prepare()
+    write({"one": "1", "Dockerfile": "FROM base:1\nWORKDIR /app\nCOPY one .\nRUN echo $UID > /opt/made\n"})
+    for here, directories, files in os.walk("."):
+        for name in (".", *directories, *files):
+            os.chown(f"{here}/{name}", USER, USER, follow_symlinks=False)
+    home = tempfile.mkdtemp(prefix="cloche-user-")
+    os.chown(home, USER, USER)
+    os.environ.update(TMPDIR=home, XDG_CACHE_HOME=home, XDG_STATE_HOME=home, XDG_RUNTIME_DIR=home, HOME=home)
+    os.setgroups([])
+    os.setgid(USER)
+    os.setuid(USER)  # for the rest of this process
+    equal(cli("image", "build", "context", "-t", "made:1", *STORE).code, 0)
+    tree = tree_of("made:1")
+    equal((look(tree + "/app/one"), look(tree + "/opt/made"), os.stat(tree + "/opt/made").st_uid), ("1", "1000\n", USER))
 
 
 REFUSED = (
