@@ -7,7 +7,7 @@ import signal
 import socket
 import struct
 import sys
-import urllib.parse
+from urllib.parse import quote
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
@@ -140,6 +140,12 @@ def test_nobody_comes_in_without_the_right_secret():
             equal(client.stream("/process.Process/Start", at, bash("true"))[1]["error"]["code"], "unauthenticated")
         equal(client.data("GET", "/files?path=/etc/passwd&signature=v1_x", {**box, "envdAccessToken": None})[0], 401)
         equal(client.data("GET", "/files?path=/etc/passwd", box)[0], 200)  # the twin
+        # A name of a file that reads as another signature
+        text = f"f:write:x:read:user:{box['envdAccessToken']}"
+        signature = quote("v1_" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("="))
+        at = {**box, "envdAccessToken": None}
+        equal(client.data("POST", f"/files?path=f&username=x:read:user&signature={signature}", at, b"1", Content_Type="application/octet-stream")[0], 401)
+        equal(client.data("GET", f"/files?path=f:write:x&username=user&signature={signature}", at)[0], 404)  # the twin
         equal(client.send("GET", "/v2/sandboxes", {"X-API-KEY": client.key, "Origin": "https://example.org"})[0], 403)
         client.host = "rebound.example.org"
         equal(client.control("GET", "/v2/sandboxes")[0], 403)

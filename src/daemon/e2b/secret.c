@@ -95,7 +95,10 @@ int e2b_is_signed(const struct e2b_request *q, const char *operation)
         int is_signed;
 
         e2b_access_token(q->daemon, q->sandbox, token);
-        is_signed = s.text && is_signature(&s, operation, token) &&
+        /* The text that is signed has no limits between its parts: a user "x:read:" would turn the signature of a
+         * download of "file:write:x" into one of an upload to "file". */
+        is_signed = s.text && (!s.user || !*s.user || strcmp(s.user, E2B_USER) == 0) &&
+                    is_signature(&s, operation, token) &&
                     (!s.expiration || strtoull(s.expiration, NULL, 10) >= clock_real_ms() / 1000);
         signature_done(&s);
         return is_signed;
