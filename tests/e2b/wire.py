@@ -146,6 +146,10 @@ def test_nobody_comes_in_without_the_right_secret():
         at = {**box, "envdAccessToken": None}
         equal(client.data("POST", f"/files?path=f&username=x:read:user&signature={signature}", at, b"1", Content_Type="application/octet-stream")[0], 401)
         equal(client.data("GET", f"/files?path=f:write:x&username=user&signature={signature}", at)[0], 404)  # the twin
+        # A page that a sandbox serves, and that names another one
+        page = {"Host": f"49999-{box['sandboxID']}.localhost", "E2b-Sandbox-Port": 49999}
+        client.data("POST", "/contexts", other, b"{}", port=49999)
+        equal(client.send("GET", "/contexts", {**page, "E2b-Sandbox-Id": other["sandboxID"]})[::2], (200, b"[]"))
         equal(client.send("GET", "/v2/sandboxes", {"X-API-KEY": client.key, "Origin": "https://example.org"})[0], 403)
         client.host = "rebound.example.org"
         equal(client.control("GET", "/v2/sandboxes")[0], 403)

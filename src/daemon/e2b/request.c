@@ -20,26 +20,26 @@
 /* -- the sandbox and the port that a request is for -------------------------------------------------------------- */
 
 /* Clients with a URL of their own for sandboxes send both in headers; others have PORT-ID as the first part of
- * the host. Returns the port, 0: the request is for the control plane. ret: NULL, or owned by the caller. */
+ * the host. That counts more: a page of a sandbox may send its own host any header, and would read another sandbox.
+ * Returns the port, 0: the request is for the control plane. ret: NULL, or owned by the caller. */
 static unsigned target_of(const struct http_request *request, char **ret)
 {
         const char *id = http_request_header(request, "E2b-Sandbox-Id"),
                    *number = http_request_header(request, "E2b-Sandbox-Port"),
                    *host = http_request_header(request, "Host");
         char *end;
-        unsigned long port;
+        unsigned long port = host ? strtoul(host, &end, 10) : 0;
 
         *ret = NULL;
-        if (id) {
-                port = number ? strtoul(number, &end, 10) : E2B_ENVD_PORT;
-                *ret = strdup(id);
-                return port <= 65535 ? (unsigned)port : 0;
+        if (port > 0 && port <= 65535 && *end == '-' && strchr(end, '.')) {
+                *ret = strndup(end + 1, strcspn(end + 1, "."));
+                return (unsigned)port;
         }
-        port = host ? strtoul(host, &end, 10) : 0;
-        if (port == 0 || port > 65535 || *end != '-' || !strchr(end, '.'))
+        if (!id)
                 return 0;
-        *ret = strndup(end + 1, strcspn(end + 1, "."));
-        return (unsigned)port;
+        port = number ? strtoul(number, &end, 10) : E2B_ENVD_PORT;
+        *ret = strdup(id);
+        return port <= 65535 ? (unsigned)port : 0;
 }
 
 /* A signed URL names no sandbox. */
