@@ -159,6 +159,19 @@ def test_nobody_comes_in_without_the_right_secret():
         equal(client.send("GET", "/health", {})[0], 204)
 
 
+def test_variables_of_a_cell():
+    """Each text is the variable's value, and no code."""
+    code = {"python": "import os; print(os.environ['V'], end='')", "bash": "printf %s \"$V\"", "javascript": "process.stdout.write(process.env.V)"}
+    with served() as (_, env):
+        client = Client(env)
+        box = client.box()
+        for value in ("\U0001F600 ä", "\u2028\x7f", "%s\\\n\"'$(exit 9)`exit 9`${x}"):
+            for language in code:
+                _, _, text = client.data("POST", "/execute", box, json.dumps({"code": code[language], "language": language, "env_vars": {"V": value}}).encode(), port=49999)
+                lines = [json.loads(line) for line in text.splitlines()]
+                equal((language, "".join(line["text"] for line in lines if line["type"] == "stdout")), (language, value), lines)
+
+
 def test_unknown_paths_and_sandboxes():
     with served() as (_, env):
         client = Client(env)

@@ -105,7 +105,8 @@ static int write_before(const char *pattern, const char *object, struct buf *out
 
 static int write_object(size_t row, const json_t *env, struct buf *before, struct buf *after)
 {
-        char *object = json_dumps(env, JSON_COMPACT | JSON_ENSURE_ASCII);
+        /* Not in ASCII: Python has no pairs of surrogates. */
+        char *object = json_dumps(env, JSON_COMPACT);
         int r = object ? write_before(of_objects[row].before, object, before) : -ENOMEM;
 
         free(object);
