@@ -6,13 +6,14 @@ import os
 import signal
 import socket
 import struct
+import subprocess
 import sys
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "daemon"))
-from genuine import served
+from genuine import BUILD, served
 from cloche import equal
 
 
@@ -105,6 +106,24 @@ def test_processes_on_the_wire():
             equal((status, error["code"]), (404, code))
 
 
+def test_processes_that_ended_take_no_memory():
+    with served() as (daemon, env):
+        client = Client(env)
+        def used_mib():
+            with open(f"/proc/{daemon.engine_pid()}/status") as file:
+                return next(int(line.split()[1]) >> 10 for line in file if line.startswith("VmRSS"))
+        box = client.box()
+        for tag in ("x" * 257, {"a": 1}, 1):
+            equal(client.stream("/process.Process/Start", box, {**bash("true"), "tag": tag})[1]["error"]["code"], "invalid_argument")
+        equal(client.stream("/process.Process/Start", box, {**bash("true"), "tag": "x" * 256})[1], {})
+        process = {"process": {"cmd": "/bin/true", "envs": {}, "other": "x" * (4 << 20)}, "stdin": False}
+        client.stream("/process.Process/Start", box, process)
+        before = used_mib()
+        for _ in range(20):
+            equal(client.stream("/process.Process/Start", box, process)[1], {})
+        assert used_mib() < before + 40, (before, used_mib())
+
+
 def test_bodies_that_are_no_messages():
     with served() as (_, env):
         client = Client(env)
@@ -172,6 +191,19 @@ def test_variables_of_a_cell():
                 equal((language, "".join(line["text"] for line in lines if line["type"] == "stdout")), (language, value), lines)
 
 
+def test_the_environment_is_told_only_if_the_daemon_accepts_it():
+    cloche = os.path.join(BUILD, "cloche")
+    with served() as (_, env), open("other", "w") as other:
+        other.write("another token of some length")
+        other.close()
+        address = env["E2B_API_URL"].removeprefix("http://")
+        for words, code, told in (([address, "--token-file", "other"], 1, "refuses the key of this token"), (["127.0.0.1:1", "--token-file", "other"], 1, "nothing accepts connections"),
+                                  ([address, "--token-file", "none"], 2, "cannot read the daemon's token"), (["x", "--token-file", "other"], 2, "expected HOST:PORT")):
+            done = subprocess.run([cloche, "e2b", "env", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            equal((done.returncode, done.stdout), (code, ""))
+            assert told in done.stderr, done.stderr
+
+
 def test_unknown_paths_and_sandboxes():
     with served() as (_, env):
         client = Client(env)
@@ -219,7 +251,7 @@ def test_a_signature_is_for_a_file_only():
         box = client.box(envVars={"SECRET": "s"})
         text = f"/etc/passwd:read:user:{box['envdAccessToken']}"
         signature = "v1_" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
-        query = "?" + urllib.parse.urlencode({"path": "/etc/passwd", "username": "user", "signature": signature})
+        query = "?" + urlencode({"path": "/etc/passwd", "username": "user", "signature": signature})
         equal(client.data("GET", "/files" + query, {**box, "envdAccessToken": None})[0], 200)  # the twin
         equal(client.data("GET", "/envs" + query, {**box, "envdAccessToken": None})[0], 401)
 

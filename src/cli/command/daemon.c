@@ -204,27 +204,57 @@ static int read_token(const char *named, char ret[TOKEN_BYTES_MAX])
         return *ret ? 0 : cli_bad("the file %s is empty, expected the daemon's token", path);
 }
 
-/* 0, or a line was printed. */
-static int try_address(const char *address)
+/* Connect, or print a line. */
+static int connect_to(const char *address)
 {
         const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
         const char *colon = strrchr(address, ':');
         struct addrinfo *list = NULL;
         char host[256];
-        _cleanup_fd_ int fd = -EBADF;
-        int r;
+        int fd, r;
 
         if (!colon || colon == address || !colon[1])
-                return cli_bad("expected HOST:PORT, not '%s'", address);
+                return -cli_bad("expected HOST:PORT, not '%s'", address);
         snprintf(host, sizeof(host), "%.*s", (int)(colon - address), address);
         if (getaddrinfo(host, colon + 1, &hints, &list) != 0)
-                return cli_bad("expected HOST:PORT, not '%s'", address);
+                return -cli_bad("expected HOST:PORT, not '%s'", address);
         fd = socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
         r = fd < 0 ? -1 : connect(fd, list->ai_addr, list->ai_addrlen);
         freeaddrinfo(list);
         if (r == 0)
-                return 0;
+                return fd;
         cli_bad("nothing accepts connections at %s: %s (cloched --e2b-listen %s does)", address, strerror(errno),
+                address);
+        fd_close(&fd);
+        return -1;
+}
+
+/* The daemon there may be another user's, with another token. 0, or a line was printed. */
+static int try_key(const char *address, const char *key)
+{
+        static const char good[] = "HTTP/1.1 200";
+        _cleanup_fd_ int fd = connect_to(address);
+        char text[1024];
+        size_t got = 0;
+        ssize_t n = 1;
+        int size;
+
+        if (fd < 0)
+                return -fd;
+        size = snprintf(text, sizeof(text),
+                        "GET /teams HTTP/1.1\r\nHost: %s\r\nX-API-KEY: " TOKEN_E2B_KEY_PREFIX
+                        "%s\r\nConnection: close\r\n\r\n",
+                        address, key);
+        if (size < (int)sizeof(text) && fd_write_full(fd, text, (size_t)size) == 0)
+                while (n > 0 && got < sizeof(good) - 1) {
+                        n = read(fd, text + got, sizeof(good) - 1 - got);
+                        got += n > 0 ? (size_t)n : 0;
+                }
+        if (got == sizeof(good) - 1 && strncmp(text, good, got) == 0)
+                return 0;
+        cli_bad("the daemon at %s refuses the key of this token: --token-file names the file of its own, which only "
+                "the "
+                "user who started it can read",
                 address);
         return 1;
 }
@@ -235,11 +265,12 @@ static int run_e2b_env(struct cli_request *request)
         char token[TOKEN_BYTES_MAX], key[TOKEN_SECRET_SIZE];
         int code = read_token(request->token_file, token);
 
-        if (code == 0)
-                code = try_address(address);
         if (code)
                 return code;
         token_derive(token, TOKEN_E2B_KEY, "", key);
+        code = try_key(address, key);
+        if (code)
+                return code;
         printf("export E2B_API_URL=http://%s\nexport E2B_SANDBOX_URL=http://%s\nexport "
                "E2B_API_KEY=" TOKEN_E2B_KEY_PREFIX "%s\n",
                address, address, key);

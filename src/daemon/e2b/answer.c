@@ -162,8 +162,11 @@ void e2b_stream_send(struct e2b_request *q, json_t *message)
         send_envelope(q, 0, message);
 }
 
+/* Nothing follows the last envelope. */
 void e2b_stream_end(struct e2b_request *q, const char *code, const char *message)
 {
+        q->alive_every_ns = q->deadline_ns = 0;
+        q->on_event = NULL;
         send_envelope(q, FLAG_END,
                       code ? json_pack("{s:{s:s, s:o}}", "error", "code", code, "message", valid(message))
                            : json_object());

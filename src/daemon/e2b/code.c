@@ -62,6 +62,7 @@ static void send_line(struct e2b_request *q, json_t *event)
 
 static void end_lines(struct e2b_request *q)
 {
+        q->alive_every_ns = 0;
         send_line(q, json_pack("{s:s}", "type", "end_of_execution"));
         if (q->is_broken)
                 http_stream_break(q->request);

@@ -14,12 +14,13 @@
 #define ALIVE_S 90                    /* of a client that states no interval */
 #define ID_SIZE 20
 #define LEAST_MOST 16
+#define TAG_SIZE 256
 
 /* A process that a client of this API started. */
 struct e2b_process {
         TAILQ_ENTRY(e2b_process) link;
         char *sandbox, *id;
-        json_t *config, *tag; /* as the client sent them; tag: NULL: none */
+        json_t *config, *tag; /* as the client sent them; config: NULL: it has ended; tag: NULL: none */
         json_int_t pid;
         int is_terminal;
         uint64_t ended_ns; /* 0: not known to have ended */
@@ -158,8 +159,11 @@ static void on_ended(struct e2b_request *q, const struct e2b_reply *reply)
         struct e2b_process *p;
 
         TAILQ_FOREACH (p, &q->daemon->e2b->processes, link)
-                if (strcmp(p->sandbox, q->sandbox) == 0 && id && strcmp(p->id, id) == 0)
+                if (strcmp(p->sandbox, q->sandbox) == 0 && id && strcmp(p->id, id) == 0) {
                         p->ended_ns = clock_now_ns();
+                        json_decref(p->config); /* no list shows it again */
+                        p->config = NULL;
+                }
         if (json_is_true(json_object_get(reply->result, "timedOut"))) {
                 e2b_stream_end(q, "deadline_exceeded", "the process was killed at the timeout of its start");
                 return;
@@ -284,7 +288,8 @@ static int check_user(struct e2b_request *q)
 
 static void start(struct e2b_request *q)
 {
-        const json_t *config = json_object_get(q->body, "process"), *stdin_flag = json_object_get(q->body, "stdin");
+        const json_t *config = json_object_get(q->body, "process"), *stdin_flag = json_object_get(q->body, "stdin"),
+                     *tag = json_object_get(q->body, "tag");
         const char *timeout = http_request_header(q->request, "Connect-Timeout-Ms");
         char *command = command_of(config), id[ID_SIZE];
         json_t *params, *terminal = terminal_of(json_object_get(q->body, "pty"));
@@ -292,6 +297,12 @@ static void start(struct e2b_request *q)
         if (!command) {
                 json_decref(terminal);
                 e2b_refuse(q, 400, "invalid_argument", "'process.cmd' and 'process.args' must be texts without NUL");
+                return;
+        }
+        if (tag && !json_is_null(tag) && (!json_is_string(tag) || json_string_length(tag) > TAG_SIZE)) {
+                free(command);
+                json_decref(terminal);
+                e2b_refuse(q, 400, "invalid_argument", "'tag' must be a text of at most %d bytes", TAG_SIZE);
                 return;
         }
         e2b_random_id(id, sizeof(id));
@@ -394,7 +405,7 @@ static void on_listed(struct e2b_request *q, const struct e2b_reply *reply)
         struct e2b_process *p;
 
         TAILQ_FOREACH (p, &q->daemon->e2b->processes, link)
-                if (strcmp(p->sandbox, q->sandbox) == 0 &&
+                if (strcmp(p->sandbox, q->sandbox) == 0 && p->config &&
                     is_running(json_object_get(reply->result, "processes"), p->id))
                         json_array_append_new(all, e2b_put(json_pack("{s:O, s:I}", "config", p->config, "pid", p->pid),
                                                            "tag", json_incref(p->tag)));
