@@ -20,6 +20,7 @@ def test_forks():
         equal(ok("exec", "c", "--", "cat f; echo $WHO"), b"one\nAda\n")
         bad_input("sandbox", "fork", "a", "b", says="already")
         bad_input("sandbox", "fork", "a", "d", "--count", "2", says="names")
+        bad_input("sandbox", "fork", "a", "--forkable", says="no option")
         made = rows("sandbox", "fork", "b", "--count", "2")
         equal((len(made["sandboxes"]), made["omitted"]), (2, []))
 
