@@ -142,6 +142,16 @@ def test_raising_with_prlimit_is_eperm():
     """), "EPERM")
 
 
+def test_limits_of_the_first_process_stay():
+    """With fewer descriptors it could not save its sandbox."""
+    equal(guest_value("""
+        PRLIMIT64 = 302
+        few = struct.pack('QQ', 3, 3)
+        own = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return [syscall(PRLIMIT64, 1, resource.RLIMIT_NOFILE, few, None), syscall(PRLIMIT64, 0, resource.RLIMIT_NOFILE, struct.pack('QQ', 64, own[1]), None)]
+    """), ["EPERM", 0])
+
+
 def test_no_core_file():
     result = call("python", guest_code("open('kept', 'w').close(); return in_child(lambda: os.abort())"), "attack")
     equal(result.value, ["signal", 6], result)

@@ -141,10 +141,6 @@ def test_a_process_that_stays_is_killed():
     is_given_up("p = subprocess.Popen(['sleep', '1000'], start_new_session=True)")
 
 
-def test_limits_of_the_first_process():
-    is_given_up("import resource; resource.prlimit(1, resource.RLIMIT_NOFILE, (8, 8))")
-
-
 def test_priority_of_the_first_process():
     is_given_up("os.setpriority(os.PRIO_PROCESS, 1, os.getpriority(os.PRIO_PROCESS, 1) + 1)")
 

@@ -73,6 +73,8 @@ static const struct argument_rule refused_arguments[] = {
         {SYS_fcntl, 1, F_SETPIPE_SZ,
          EPERM}, /* the pipe is charged to the engine's user, which then gets small pipes only (pipe(7)) */
         {SYS_setrlimit, 0, RLIMIT_CORE, 0}, /* put_core_limit */
+        {SYS_prlimit64, 0, 1, EPERM}, /* PID 1 of the box is box-init: without descriptors or memory it can neither save
+                                         nor stop a sandbox */
 };
 #define REFUSED_ARGUMENTS (sizeof(refused_arguments) / sizeof(refused_arguments[0]))
 
