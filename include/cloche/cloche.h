@@ -8,8 +8,9 @@
  * 4) cloche_result_free(), cloche_run_free(), cloche_engine_free(): afterwards no process, mount or
  *    control group is left.
  *
- * Functions return 0 or -code (enum cloche_code) and then fill *e; outputs are untouched on failure.
- * The library never exits and never prints. One engine belongs to one thread, except where noted. */
+ * Functions return 0 or -code (enum cloche_code) and then fill *e; outputs are untouched
+ * on failure. The library never exits and never prints. One engine belongs to one
+ * thread, except where noted. */
 #ifndef CLOCHE_H
 #define CLOCHE_H
 
@@ -38,9 +39,9 @@ struct cloche_file {
         uint32_t mode; /* permission bits; 0: 0644, for a directory 0755 */
 };
 
-/* CLOCHE_EVALUATE runs an ECMAScript module in a bare realm, without Node (language javascript, warm
- * or with a bare prefix). The value is its exports, the result has console lines as "console", and
- * errors have a "code" (spec/agent.md). */
+/* CLOCHE_EVALUATE runs an ECMAScript module in a bare realm, without Node (language javascript,
+ * warm or with a bare prefix). The value is its exports, the result has console lines as
+ * "console", and errors have a "code" (spec/agent.md). */
 enum cloche_run_kind { CLOCHE_CALL, CLOCHE_SCRIPT, CLOCHE_EVALUATE };
 
 struct cloche_run_options {
@@ -54,13 +55,15 @@ struct cloche_run_options {
          * tagged form (spec/values.md). */
         const char *args;
         const char *kwargs; /* JSON object */
-        /* JSON object: params, variadic, acceptsKwargs, input, output, strict (spec/signatures.md). */
+        /* JSON object: params, variadic, acceptsKwargs, input, output, strict
+         * (spec/signatures.md). */
         const char *schema;
         const char *build; /* JSON object: standard, flags, sources; compiled languages only */
         int64_t tenant;    /* owner of the run: two tenants share no template and no build */
         const char *image; /* of the store, sha256-DIGITS or sha256:DIGITS; NULL: the engine's, or the prefix's */
-        /* Settings of the image, JSON: env, workingDirectory, runsAs as `cloche image inspect --json` prints them. The
-         * first two apply where the caller states nothing else. NULL: none. */
+        /* Settings of the image, JSON: env, workingDirectory, runsAs as `cloche image
+         * inspect --json` prints them. The first two apply where the caller states
+         * nothing else. NULL: none. */
         const char *image_settings;
         const char *workdir; /* NULL: /workspace */
         const struct cloche_file *files;
@@ -80,7 +83,8 @@ struct cloche_run_options {
         int has_caller, caller_fd;
         cloche_file_handler on_file_event;
         void *file_event_data;
-        /* Events to send: bits 1u << enum cloche_file_event. Without BEFORE no questions are sent. */
+        /* Events to send: bits 1u << enum cloche_file_event. Without BEFORE no questions are
+         * sent. */
         unsigned file_events;
         /* JSON object {allow: [rule, …], deny: [rule, …]}: see Network in spec/sandbox.md. NULL: no
          * network. Not for forked runs. */
@@ -173,7 +177,8 @@ struct cloche_guard_report {
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_engine_selftest(cloche_engine *engine, struct cloche_guard_report *ret,
                                                         struct cloche_err *e);
 
-/* Code that keeps a right of its template: set-up code of a prefix; code of a context that can be forked. */
+/* Code that keeps a right of its template: set-up code of a prefix; code of a context that can
+ * be forked. */
 enum cloche_right_holder { CLOCHE_HOLDER_SET_UP, CLOCHE_HOLDER_CONTEXT, CLOCHE_HOLDER_COUNT };
 
 struct cloche_right_report {
@@ -230,8 +235,8 @@ CLOCHE_API CLOCHE_MUST_CHECK int cloche_run_start(cloche_engine *engine, const s
  *         _TIMEOUT and others (host). A failure of the guest's code is a result, not an error. */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_run_wait(cloche_run *run, cloche_result **ret, struct cloche_err *e);
 
-/* End the run with CLOCHE_STATUS_TERMINATED. Safe from any thread and from signal handlers, at any moment before
- * cloche_run_free(). */
+/* End the run with CLOCHE_STATUS_TERMINATED. Safe from any thread and from signal handlers, at
+ * any moment before cloche_run_free(). */
 CLOCHE_API void cloche_run_cancel(cloche_run *run);
 
 /* Send a signal to a script's program and all processes beneath it. Any other run, or one whose
@@ -269,7 +274,8 @@ CLOCHE_API CLOCHE_MUST_CHECK int cloche_prefix_state(cloche_prefix *prefix, char
 /* Free the prefix. Started runs continue. Accepts NULL. */
 CLOCHE_API void cloche_prefix_free(cloche_prefix *prefix);
 
-/* The request of a call of a host function: JSON text, values in tagged form; valid during the call.
+/* The request of a call of a host function: JSON text, values in tagged form; valid during the
+ * call.
  * target  ["global", name] or ["import", specifier, name], then names of nested members */
 CLOCHE_API const char *cloche_bridge_call_target(const cloche_bridge_call *call);
 CLOCHE_API const char *cloche_bridge_call_args(const cloche_bridge_call *call);
@@ -288,8 +294,8 @@ CLOCHE_API int cloche_bridge_fail(cloche_bridge_call *call, const char *name, co
 CLOCHE_API int cloche_engine_fd(const cloche_engine *engine);
 CLOCHE_API int cloche_engine_timeout_ms(const cloche_engine *engine);
 CLOCHE_API void cloche_engine_turn(cloche_engine *engine);
-/* Return 1 if the keeper is gone, or has not answered for half a minute. Nothing can be started then,
- * and the engine can only be freed. */
+/* Return 1 if the keeper is gone, or has not answered for half a minute. Nothing can be started
+ * then, and the engine can only be freed. */
 CLOCHE_API int cloche_engine_is_over(const cloche_engine *engine);
 /* Return the number of runs that wait for their turn. */
 CLOCHE_API unsigned cloche_engine_waiting(const cloche_engine *engine);
@@ -307,9 +313,9 @@ CLOCHE_API const char *cloche_result_stderr(const cloche_result *result, size_t 
 CLOCHE_API const char *cloche_result_error_type(const cloche_result *result);
 CLOCHE_API const char *cloche_result_error_message(const cloche_result *result);
 CLOCHE_API const char *cloche_result_error_stack(const cloche_result *result);
-/* Take the run's changes of mounted directories out of the result. They are written to the host (see
- * member sync of the result) or not (sync.mode manual, or a run without success). Owned by the
- * caller, cloche_changeset_free(); NULL if the run had no mounts. */
+/* Take the run's changes of mounted directories out of the result. They are written to the host
+ * (see member sync of the result) or not (sync.mode manual, or a run without success). Owned by
+ * the caller, cloche_changeset_free(); NULL if the run had no mounts. */
 CLOCHE_API cloche_changeset *cloche_result_take_changeset(cloche_result *result);
 CLOCHE_API void cloche_result_free(cloche_result *result);
 
@@ -334,9 +340,11 @@ CLOCHE_API void cloche_changeset_free(cloche_changeset *set); /* accepts NULL */
 struct cloche_sync_options {
         const cloche_changeset *changes; /* borrowed until the sync is freed */
         const char *on_error;            /* rollback, continue, abort; NULL: the mount's value */
-        /* For a file that the host changed meanwhile: refuse, keepBoth, overwrite; NULL: as above. */
+        /* For a file that the host changed meanwhile: refuse, keepBoth, overwrite; NULL: as
+         * above. */
         const char *conflict;
-        /* inside: a symbolic link that leads out of its directory is refused; any; NULL: as above. */
+        /* inside: a symbolic link that leads out of its directory is refused; any; NULL: as
+         * above. */
         const char *links;
         int dry_run;               /* only report the steps */
         int has_caller, caller_fd; /* as in runs */
@@ -344,7 +352,8 @@ struct cloche_sync_options {
         void *event_data;
         unsigned events;
         cloche_run *run; /* passed to on_event */
-        /* NULL, or called once when the sync has ended, from within cloche_engine_turn or a wait. */
+        /* NULL, or called once when the sync has ended, from within
+         * cloche_engine_turn or a wait. */
         void (*on_end)(void *data, cloche_sync *sync);
         void *data;
 };
@@ -355,13 +364,14 @@ enum cloche_sync_action { CLOCHE_SYNC_CONTINUE, CLOCHE_SYNC_SKIP, CLOCHE_SYNC_AB
  * moment the next sync of the directory completes the old tree or the new one. */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_sync_start(cloche_engine *engine, const struct cloche_sync_options *opt,
                                                    cloche_sync **ret, struct cloche_err *e);
-/* Answer the question of a BEFORE event. SKIP omits this change. ABORT omits all changes: nothing is
- * written, and all are reported as skipped. If the mount's sync.allowAbort is false, ABORT acts like
- * SKIP. reason may be NULL. */
+/* Answer the question of a BEFORE event. SKIP omits this change. ABORT omits all changes:
+ * nothing is written, and all are reported as skipped. If the mount's sync.allowAbort is false,
+ * ABORT acts like SKIP. reason may be NULL. */
 CLOCHE_API int cloche_sync_answer(cloche_sync_question *question, enum cloche_sync_action action, const char *reason,
                                   struct cloche_err *e);
-/* Wait for the end of the sync. ret is JSON text, free(): {synced, failed, skipped, conflicts, kept},
- * with aborted {path, reason} after an abort; for a dry run {steps, denied, conflicts, skipped}. */
+/* Wait for the end of the sync. ret is JSON text, free(): {synced, failed, skipped,
+ * conflicts, kept}, with aborted {path, reason} after an abort; for a dry run {steps,
+ * denied, conflicts, skipped}. */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_sync_wait(cloche_sync *sync, char **ret, struct cloche_err *e);
 /* Return the same without waiting; CLOCHE_E_STATE while the sync is running. */
 CLOCHE_API CLOCHE_MUST_CHECK int cloche_sync_result(cloche_sync *sync, char **ret, struct cloche_err *e);

@@ -35,14 +35,16 @@ typedef void (*cloche_file_handler)(void *data, cloche_run *run, enum cloche_fil
 struct cloche_engine_options {
         const char *libexec_dir;  /* has cloche-keeper and cloche-box-init; NULL: found automatically */
         const char *runtimes_dir; /* has one folder for each language; NULL: found automatically */
-        /* The image of boxes that name none: a directory, or one of the store, by its name, which is looked up
-         * now, or sha256- and 64 digits. A directory of that name is preferred. NULL: the host's /usr, read-only. */
+        /* The image of boxes that name none: a directory, or one of the store, by its name,
+         * which is looked up now, or sha256- and 64 digits. A directory of that name is
+         * preferred. NULL: the host's /usr, read-only. */
         const char *image;
         const char *image_settings; /* as in runs */
         /* The image store, which `cloche image` fills: runs may name the images in it. It need not
          * exist yet. NULL: none. */
         const char *images_dir;
-        /* Where root's keeper holds volumes of sandboxes: absolute, made at first use. NULL: none. */
+        /* Where root's keeper holds volumes of sandboxes: absolute, made at first use. NULL:
+         * none. */
         const char *volumes_dir;
         int images_are_written;   /* a daemon may have images imported and removed */
         uint32_t optional_guards; /* bit 1u << enum cloche_guard: may be missing or degraded */

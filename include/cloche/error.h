@@ -32,8 +32,8 @@ enum cloche_status {
  * CompileError or BuildError. */
 #define CLOCHE_EXIT_NOT_COMPILED 65
 
-/* An error value: plain bytes without allocations, of one layout in every process. Its 256 bytes are
- * written to a pipe in one piece (pipe(7), PIPE_BUF). */
+/* An error value: plain bytes without allocations, of one layout in every process. Its 256 bytes
+ * are written to a pipe in one piece (pipe(7), PIPE_BUF). */
 struct cloche_err {
         uint16_t code; /* enum cloche_code */
         uint16_t reserved;

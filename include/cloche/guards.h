@@ -1,4 +1,5 @@
-/* The walls of boxes, the rights inside of them, and features of the host: the tables of selftest. Part of cloche.h. */
+/* The walls of boxes, the rights inside of them, and features of the host: the tables of
+ * selftest. Part of cloche.h. */
 #ifndef CLOCHE_GUARDS_H
 #define CLOCHE_GUARDS_H
 

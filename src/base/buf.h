@@ -14,7 +14,8 @@ struct buf {
 
 #define BUF_INIT(limit_bytes) ((struct buf){.max = (limit_bytes)})
 
-/* Append. Returns 0, -ENOBUFS over the maximum, or -ENOMEM; the contents are unchanged on failure. */
+/* Append. Returns 0, -ENOBUFS over the maximum, or -ENOMEM; the contents are unchanged on
+ * failure. */
 int buf_append(struct buf *b, const void *data, size_t size);
 /* Make room for size more bytes at the end; the pointer is valid until the next call. NULL for the
  * errors of buf_append. */

@@ -38,7 +38,8 @@ static inline int clock_write_utc(char ret[CLOCK_TEXT_SIZE], struct timespec tim
         return 0;
 }
 
-/* Write the current time in that form. Returns ret, which is empty if the clock is beyond the year 9999. */
+/* Write the current time in that form. Returns ret, which is empty if the clock is beyond the
+ * year 9999. */
 static inline const char *clock_text_now(char ret[CLOCK_TEXT_SIZE])
 {
         struct timespec t;

@@ -5,7 +5,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Return the size of the name at the beginning of a text, [A-Za-z_][A-Za-z0-9_]*; 0 if there is none. */
+/* Return the size of the name at the beginning of a text, [A-Za-z_][A-Za-z0-9_]*; 0 if there is
+ * none. */
 static inline size_t env_name_size(const char *text)
 {
         if (*text >= '0' && *text <= '9')

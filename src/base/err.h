@@ -1,4 +1,5 @@
-/* The one error value. Allocation-free: works between clone and exec, after out-of-memory, and across pipes. */
+/* The one error value. Allocation-free: works between clone and exec, after
+ * out-of-memory, and across pipes. */
 #ifndef CLOCHE_BASE_ERR_H
 #define CLOCHE_BASE_ERR_H
 

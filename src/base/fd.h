@@ -56,17 +56,19 @@ void fd_raise_limit(void);
 
 #define FD_MESSAGE_MAX 24 /* descriptors in one message */
 
-/* Send bytes with descriptors (unix(7) SCM_RIGHTS), which travel with the first byte. flags: as for
- * sendmsg(2), MSG_NOSIGNAL is added. Returns the number of bytes, which a stream may cut, or -errno. */
+/* Send bytes with descriptors (unix(7) SCM_RIGHTS), which travel with the first byte.
+ * flags: as for sendmsg(2), MSG_NOSIGNAL is added. Returns the number of bytes, which a
+ * stream may cut, or -errno. */
 ssize_t fd_send_some(int socket_fd, const void *data, size_t size, const int *fds, size_t fd_count, int flags);
 
 /* Send one packet with descriptors over a seqpacket socket. Returns 0 or -errno. */
 int fd_send(int socket_fd, const void *data, size_t size, const int *fds, size_t fd_count);
 
-/* Receive one packet, or bytes of a stream; descriptors arrive close-on-exec and are owned by the caller; *fd_count is
- * the room on entry and the number on return. Returns its size, 0 at end of file, or -errno.
- * -EMSGSIZE: the packet was cut, or had more descriptors than there is room for. -EMFILE: the
- * packet is whole, but some descriptors could not be opened. Both leave none open. */
+/* Receive one packet, or bytes of a stream; descriptors arrive close-on-exec and are owned
+ * by the caller; *fd_count is the room on entry and the number on return. Returns its size,
+ * 0 at end of file, or -errno. -EMSGSIZE: the packet was cut, or had more descriptors than
+ * there is room for. -EMFILE: the packet is whole, but some descriptors could not be
+ * opened. Both leave none open. */
 ssize_t fd_receive(int socket_fd, void *data, size_t size, int *fds, size_t *fd_count, int flags);
 
 #endif

@@ -125,7 +125,8 @@ static int has_unread(int socket_fd, int is_stream)
         return recvmsg(socket_fd, &msg, MSG_PEEK | MSG_DONTWAIT) > 0 || (!is_stream && msg.msg_flags & MSG_CTRUNC);
 }
 
-/* SO_PASSCRED distinguishes a packet without bytes from the end: its sender's credentials are truncated. */
+/* SO_PASSCRED distinguishes a packet without bytes from the end: its sender's
+ * credentials are truncated. */
 static int has_unread_at_end(int socket_fd)
 {
         int type, is_stream;

@@ -1,7 +1,8 @@
-/* Unix sockets whose other end belongs to a guest or a caller. The peer can send descriptors (unix(7),
- * SCM_RIGHTS). Receiving such a message, or closing a socket with one in it, closes them. The last
- * close of a TCP socket blocks as long as its owner chooses (socket(7), SO_LINGER), unless the process
- * or thread exits (net/ipv4/af_inet.c, inet_release). These functions never block there. */
+/* Unix sockets whose other end belongs to a guest or a caller. The peer can send descriptors
+ * (unix(7), SCM_RIGHTS). Receiving such a message, or closing a socket with one in it, closes
+ * them. The last close of a TCP socket blocks as long as its owner chooses (socket(7),
+ * SO_LINGER), unless the process or thread exits (net/ipv4/af_inet.c, inet_release). These
+ * functions never block there. */
 #ifndef CLOCHE_BASE_PEER_H
 #define CLOCHE_BASE_PEER_H
 

@@ -1,5 +1,5 @@
-/* Rights that only the keeper needs, given up for good. Runs in: the keeper, the engine, cloched and
- * the CLI. */
+/* Rights that only the keeper needs, given up for good. Runs in: the keeper, the
+ * engine, cloched and the CLI. */
 #include "privilege.h"
 
 #include "err.h"

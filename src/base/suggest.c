@@ -1,4 +1,5 @@
-/* The nearest of several words to a mistyped one. Runs in: the CLI and cloche-image, as the user of each. */
+/* The nearest of several words to a mistyped one. Runs in: the CLI and cloche-image, as the user
+ * of each. */
 #include "suggest.h"
 
 #include <stdio.h>
@@ -15,7 +16,8 @@ static unsigned least(unsigned a, unsigned b)
         return a < b ? a : b;
 }
 
-/* The number of insertions, deletions, replacements and swaps of neighbours (optimal string alignment). */
+/* The number of insertions, deletions, replacements and swaps of neighbours (optimal string
+ * alignment). */
 static unsigned distance(const char *a, size_t a_size, const char *b, size_t b_size)
 {
         unsigned rows[SUGGEST_BYTES_MAX + 1][SUGGEST_BYTES_MAX + 1];

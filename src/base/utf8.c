@@ -8,7 +8,8 @@ static int continues(unsigned char byte)
         return (byte & 0xc0) == 0x80;
 }
 
-/* Returns 0 if no character begins with this byte. *ret_least and *ret_most bound its second byte. */
+/* Returns 0 if no character begins with this byte. *ret_least and *ret_most bound its second
+ * byte. */
 static size_t length_of(unsigned char first, unsigned char *ret_least, unsigned char *ret_most)
 {
         *ret_least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;

@@ -18,12 +18,13 @@
         (SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED | \
          SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED)
 
-/* Root inside has the rights of its bounding set, which a change to another user ends at the next exec(2) at the
- * latest, and nothing raises. setpriv(1) keeps them until then (PR_SET_KEEPCAPS). */
+/* Root inside has the rights of its bounding set, which a change to another user ends at the
+ * next exec(2) at the latest, and nothing raises. setpriv(1) keeps them until then
+ * (PR_SET_KEEPCAPS). */
 #define ROOT_SECURE_BITS (SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED)
 
-/* Over files, processes and ports of its box. CAP_SETFCAP, CAP_MKNOD, CAP_SYS_PTRACE, CAP_SYS_CHROOT and all rights
- * over mounts, networks and limits are left out. */
+/* Over files, processes and ports of its box. CAP_SETFCAP, CAP_MKNOD, CAP_SYS_PTRACE,
+ * CAP_SYS_CHROOT and all rights over mounts, networks and limits are left out. */
 static const int root_caps[] = {CAP_CHOWN,  CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_FSETID,
                                 CAP_SETUID, CAP_SETGID,       CAP_KILL,   CAP_NET_BIND_SERVICE};
 

@@ -1,4 +1,5 @@
-/* Capabilities: all sets emptied, regaining them made impossible, and both proven. capabilities(7). */
+/* Capabilities: all sets emptied, regaining them made impossible, and both proven.
+ * capabilities(7). */
 #ifndef CLOCHE_JAIL_CAPS_H
 #define CLOCHE_JAIL_CAPS_H
 
@@ -14,8 +15,8 @@ int caps_drop_all(struct cloche_err *e);
  * beneath it. over_exec: it survives exec(2) (ambient), for the init of a template's box. */
 int caps_keep_admin(int over_exec, struct cloche_err *e);
 
-/* The same, but keep the eight rights of root in a box that has one, for all programs that it starts as root. They go
- * with a change to another user, and no program gets them back. */
+/* The same, but keep the eight rights of root in a box that has one, for all programs that it
+ * starts as root. They go with a change to another user, and no program gets them back. */
 int caps_keep_root(struct cloche_err *e);
 
 /* The same, but keep the three rights by which root unpacks an image with its owners: CAP_CHOWN,
@@ -28,8 +29,9 @@ int caps_keep_reading(struct cloche_err *e);
  * back, and no process can trace it. Returns 0 or -1. */
 int caps_give_up(void);
 
-/* Become an ordinary user, or root without any capability, for good: set these supplementary groups,
- * empty all sets and the bounding set, set no_new_privs, and read everything back. Needs root. */
+/* Become an ordinary user, or root without any capability, for good: set these
+ * supplementary groups, empty all sets and the bounding set, set no_new_privs, and read
+ * everything back. Needs root. */
 int caps_become(uid_t uid, gid_t gid, const gid_t *groups, size_t group_count, struct cloche_err *e);
 
 /* Open files as this user, without any capability, and keep the other ids: a process of that user

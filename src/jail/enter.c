@@ -1,8 +1,7 @@
 /* Runs in: the child the keeper cloned, until it becomes box-init by execveat(2); single thread.
  * Ours already: user, pid, mount, ipc, uts, net.  Still the host's: cgroup view, root, descriptors,
- * ids (unmapped).
- * Next: box-init, as the plan's user, without capabilities, under the filter, with 0 1 2 on /dev/null and
- * 3 the control socket. */
+ * ids (unmapped). Next: box-init, as the plan's user, without capabilities, under the filter,
+ * with 0 1 2 on /dev/null and 3 the control socket. */
 #include "enter.h"
 
 #include "base/err.h"
@@ -165,7 +164,8 @@ static int default_signals(struct cloche_err *e)
         sigemptyset(&none);
         if (sigprocmask(SIG_SETMASK, &none, NULL) < 0)
                 return err_os(e, CLOCHE_E_INTERNAL, errno, "unblock signals");
-        /* Set after the last change of ids, which clears it. Box-init also leaves when its socket closes. */
+        /* Set after the last change of ids, which clears it. Box-init also leaves when its
+         * socket closes. */
         if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
                 return err_os(e, CLOCHE_E_NAMESPACE, errno, "tie the box to the keeper");
         return 0;
@@ -190,8 +190,9 @@ static int arrange_groups(const struct jail_plan *plan, const int *lifted, struc
         return 0;
 }
 
-/* 0, 1, 2 are /dev/null, 3 is the control socket. Exec closes 4, the program, and 5, the report
- * socket. A sharing box has its groups from 6 on, one with a root of its own the lease of its ids. */
+/* 0, 1, 2 are /dev/null, 3 is the control socket. Exec closes 4, the program, and 5,
+ * the report socket. A sharing box has its groups from 6 on, one with a root of its
+ * own the lease of its ids. */
 static int arrange_descriptors(const struct jail_plan *plan, int *error_fd, struct cloche_err *e)
 {
         int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC), has_lease = plan->lease_fd >= 0;
@@ -234,8 +235,9 @@ static int enter_sandbox_groups(const struct jail_plan *plan, int *error_fd, str
         return r;
 }
 
-/* The interpreter of a template at the top is started by PID 1 and gets its capability from there. The
- * interpreter of a nested template is forked into the box and has its own: its PID 1 needs none. */
+/* The interpreter of a template at the top is started by PID 1 and gets its capability
+ * from there. The interpreter of a nested template is forked into the box and has its
+ * own: its PID 1 needs none. */
 static int hands_rights_on(const struct jail_plan *plan)
 {
         return plan->is_template && !plan->nested;

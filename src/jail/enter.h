@@ -6,7 +6,8 @@
 
 #include <cloche/error.h>
 
-/* Every namespace that a box is born in. The control group namespace comes later (reason: enter.c). */
+/* Every namespace that a box is born in. The control group namespace comes later (reason:
+ * enter.c). */
 unsigned long enter_clone_flags(void);
 
 /* Runs in the cloned child and does not return: executes plan->init_fd, or sends a struct

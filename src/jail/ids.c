@@ -1,6 +1,7 @@
-/* The leases of ranges of ids. Keepers know nothing of each other, so the host holds them: a file a range,
- * locked by the one who has it. PID 1 of the box holds the lock too: a keeper that is killed leaves the range taken
- * until the box is gone (pid_namespaces(7): its PID 1 ends last). Runs in: the keeper. */
+/* The leases of ranges of ids. Keepers know nothing of each other, so the host holds them: a
+ * file a range, locked by the one who has it. PID 1 of the box holds the lock too: a keeper that
+ * is killed leaves the range taken until the box is gone (pid_namespaces(7): its PID 1 ends
+ * last). Runs in: the keeper. */
 #include "ids.h"
 
 #include "base/err.h"
@@ -13,8 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Between the users of other boxes and the owners of their user namespaces (keeper/box.h), past the ranges that
- * useradd(8), subuid(5) and systemd give out. */
+/* Between the users of other boxes and the owners of their user namespaces (keeper/box.h), past
+ * the ranges that useradd(8), subuid(5) and systemd give out. */
 #define FIRST 0x70400000u
 #define END 0x78000000u
 #define RANGES ((END - FIRST) / IDS_IN_RANGE)

@@ -12,7 +12,8 @@ struct ids_lease {
         uint32_t first; /* id of the host that is 0 in the box */
 };
 
-/* Lease a range that no process of this host has. Needs root. The caller ends it with ids_release. */
+/* Lease a range that no process of this host has. Needs root. The caller ends it with
+ * ids_release. */
 int ids_lease(struct ids_lease *ret, struct cloche_err *e);
 /* Every process and mount with ids of the range must be gone. */
 void ids_release(struct ids_lease *lease);

@@ -33,7 +33,8 @@ static const struct {
         [RLIMIT_STACK] = {"RLIMIT_STACK", 8u << 20},
         [RLIMIT_CORE] = {"RLIMIT_CORE", 1}, /* see put_core_limit in seccomp-compile.c */
         [RLIMIT_RSS] = {"RLIMIT_RSS", KEEP},
-        /* Counted per user namespace since Linux 5.14, so neighbours under one uid do not add up. */
+        /* Counted per user namespace since Linux 5.14, so neighbours under one uid do not add
+         * up. */
         [RLIMIT_NPROC] = {"RLIMIT_NPROC", KEEP},
         [RLIMIT_NOFILE] = {"RLIMIT_NOFILE", KEEP},
         [RLIMIT_MEMLOCK] = {"RLIMIT_MEMLOCK", 8u << 20},

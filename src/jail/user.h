@@ -1,4 +1,5 @@
-/* The one user of a box as code in it sees it: numbers and names. On the host it is a number of the keeper's choice. */
+/* The one user of a box as code in it sees it: numbers and names. On the host it is a
+ * number of the keeper's choice. */
 #ifndef CLOCHE_JAIL_USER_H
 #define CLOCHE_JAIL_USER_H
 

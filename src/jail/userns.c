@@ -25,7 +25,8 @@ static int write_proc(int proc_fd, pid_t pid, const char *file, const char *text
         if (fd < 0)
                 return err_os(e, CLOCHE_E_NAMESPACE, errno, "open %s of the box", file);
         r = fd_write_full(fd, text, strlen(text));
-        /* Mapping uid 0 into a user namespace needs CAP_SETFCAP there (Linux 5.12, user_namespaces(7)). */
+        /* Mapping uid 0 into a user namespace needs CAP_SETFCAP there (Linux 5.12,
+         * user_namespaces(7)). */
         if (r == -EPERM && geteuid() == 0 && strcmp(file, "uid_map") == 0)
                 return err_set(e, CLOCHE_E_NAMESPACE,
                                "root of this container may not hand its user on: give it CAP_SETFCAP, or run as an "

@@ -1,5 +1,6 @@
-/* User namespace: one user and one group inside, mapped to one of each outside. A template's holds, beside its own, the
- * ids of the boxes beneath it; that of a box with a root of its own, a whole range. user_namespaces(7). */
+/* User namespace: one user and one group inside, mapped to one of each outside. A template's
+ * holds, beside its own, the ids of the boxes beneath it; that of a box with a root of its own,
+ * a whole range. user_namespaces(7). */
 #ifndef CLOCHE_JAIL_USERNS_H
 #define CLOCHE_JAIL_USERNS_H
 
@@ -22,8 +23,8 @@ struct userns_ids {
  * forbids it, if one does. Returns -CLOCHE_E_NAMESPACE. */
 int userns_refused(int os_errno, struct cloche_err *e);
 
-/* Map the ids of the namespace of process pid. Called in the parent namespace. proc_fd: a /proc where pid is its
- * number; borrowed. */
+/* Map the ids of the namespace of process pid. Called in the parent namespace. proc_fd: a /proc
+ * where pid is its number; borrowed. */
 int userns_map(int proc_fd, pid_t pid, const struct userns_ids *ids, struct cloche_err *e);
 
 struct userns_range {
@@ -35,8 +36,8 @@ struct userns_range {
 /* Map a range of users, and of groups with the same numbers. */
 int userns_map_range(int proc_fd, pid_t pid, const struct userns_range *range, struct cloche_err *e);
 
-/* Become the box's user in all three ids, without supplementary groups if the kernel permits dropping
- * them. The capabilities in the namespace stay: the old ids were never its root. */
+/* Become the box's user in all three ids, without supplementary groups if the kernel permits
+ * dropping them. The capabilities in the namespace stay: the old ids were never its root. */
 int userns_become_user(uid_t uid, gid_t gid, int own_groups, struct cloche_err *e);
 
 #endif

@@ -18,9 +18,9 @@ static const struct {
 };
 #define FORK_NAMESPACES (sizeof(fork_namespaces) / sizeof(fork_namespaces[0]))
 
-/* True if the box is a context, was forked from one, or has a set-up that contexts are forked from. A prefix has no
- * templates beneath its runs, so no way into a user namespace that owns a network. Its runs keep netlink, which
- * getifaddrs(3) needs. */
+/* True if the box is a context, was forked from one, or has a set-up that contexts are forked
+ * from. A prefix has no templates beneath its runs, so no way into a user namespace that owns a
+ * network. Its runs keep netlink, which getifaddrs(3) needs. */
 static int is_contexts(const struct box *row)
 {
         return row->is_template && (row->shared_with != KEEPER_NO_BOX || row->depth >= 2);

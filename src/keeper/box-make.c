@@ -52,8 +52,8 @@ static void keep_mount(struct box *row, int fuse_fd)
 
 /* -- the plan ------------------------------------------------------------------------------------------------- */
 
-/* Files of the image that belong to its own user are that of the box. Others than sandboxes show the mounts of the
- * template they stand beneath, which has another user of the host. */
+/* Files of the image that belong to its own user are that of the box. Others than sandboxes show
+ * the mounts of the template they stand beneath, which has another user of the host. */
 static int maps_image(const struct keeper_state *keeper, const struct box *row, const struct keeper_box_spec *spec)
 {
         return keeper->is_root && spec->is_sandbox && keeper_is_tree(spec->image) &&
@@ -240,7 +240,8 @@ static int bound_orders(const struct keeper_state *keeper, int fork_fd, struct c
         return 0;
 }
 
-/* Each box beneath a template takes the network that was made ahead, and its mapper makes the next. */
+/* Each box beneath a template takes the network that was made ahead, and its mapper makes the
+ * next. */
 static int clone_nested(struct keeper_state *keeper, struct clone_order *order, struct making *m, struct cloche_err *e)
 {
         struct box *parent = &keeper->boxes[m->parent];
@@ -306,8 +307,8 @@ static int let_go(struct making *m, struct cloche_err *e)
         return r < 0 ? err_set(e, CLOCHE_E_NAMESPACE, "the new box died at once") : 0;
 }
 
-/* The owners of the image's files are mapped to the box's users, whose numbers are known by now. An ordinary user's
- * store has only that user's files, which are the box's. */
+/* The owners of the image's files are mapped to the box's users, whose numbers are known by now.
+ * An ordinary user's store has only that user's files, which are the box's. */
 static int send_image(struct keeper_state *keeper, const struct box *row, const struct making *m, struct cloche_err *e)
 {
         const struct cloche_err fine = {0};
@@ -347,9 +348,10 @@ static int start_init(struct keeper_state *keeper, struct box *row, const struct
         return r == 0 && m->is_cloned ? let_go(m, e) : r;
 }
 
-/* Make the file systems of a sandbox's mounts. Contexts of the sandbox are beneath templates, in other user
- * namespaces, and the kernel lets a process use a FUSE file system only in the namespace of its maker and those
- * beneath: so root's keeper makes it. They are attached without set-user-id bits and devices in every box. */
+/* Make the file systems of a sandbox's mounts. Contexts of the sandbox are beneath templates, in
+ * other user namespaces, and the kernel lets a process use a FUSE file system only in the
+ * namespace of its maker and those beneath: so root's keeper makes it. They are attached without
+ * set-user-id bits and devices in every box. */
 static int make_mounts(const struct jail_plan *plan, struct box *row, uint32_t volumes, int *ret_fds,
                        struct cloche_err *e)
 {
@@ -673,7 +675,8 @@ static int check(struct keeper_state *keeper, const struct keeper_box_spec *spec
         return r < 0 ? r : box_shared_check(keeper, spec, e);
 }
 
-/* A box that shares with a sandbox shows the sandbox's, and a fork with files of its own that of its original. */
+/* A box that shares with a sandbox shows the sandbox's, and a fork with files of its
+ * own that of its original. */
 static void identify(const struct keeper_state *keeper, const struct keeper_box_spec *spec, struct box *row)
 {
         const struct box *other = spec->shared_with != KEEPER_NO_BOX ? &keeper->boxes[spec->shared_with]

@@ -77,9 +77,9 @@ static int make_network(struct cloche_err *e)
         return net_loopback_up(e);
 }
 
-/* Making a network takes the kernel longer than the rest of a box. So the mapper makes the one of the
- * next box beneath the same template, when its own box goes on without it. Until that box no process
- * is in it, and no process but the keeper has its descriptor. */
+/* Making a network takes the kernel longer than the rest of a box. So the mapper makes the one
+ * of the next box beneath the same template, when its own box goes on without it. Until that box
+ * no process is in it, and no process but the keeper has its descriptor. */
 static int enter_network(const struct clone_order *order, struct cloche_err *e)
 {
         const struct box *root = &order->keeper->boxes[order->parent->root_box];

@@ -9,12 +9,12 @@
  * Box-init itself enters the groups once it runs: a guest's actions in them, for example a fork
  * bomb at one percent of a processor, delay no process that the keeper waits for.
  *
- * A box beneath a template (box-nested.c) can share as well, so that a child of that template works on
- * the sandbox's files. It has the sandbox's user, control groups and writable places; everything
- * else is its own, also its network. A helper in the sandbox's mount namespace copies the places,
- * and PID 1 attaches them in its own: a detached tree of mounts may be attached anywhere (Linux
- * 5.2), but an attached one can be copied only in its own namespace. Runs in: the keeper and the
- * helper named here. */
+ * A box beneath a template (box-nested.c) can share as well, so that a child of that template
+ * works on the sandbox's files. It has the sandbox's user, control groups and writable places;
+ * everything else is its own, also its network. A helper in the sandbox's mount namespace copies
+ * the places, and PID 1 attaches them in its own: a detached tree of mounts may be attached
+ * anywhere (Linux 5.2), but an attached one can be copied only in its own namespace. Runs in:
+ * the keeper and the helper named here. */
 #include "box.h"
 
 #include "base/err.h"
@@ -42,7 +42,8 @@ static int deliver(const struct clone_order *order, int report_fd, struct helper
         };
         long pid;
 
-        /* The pidfd joins all namespaces at once: they are this sandbox's, or the call fails (Linux 5.8). */
+        /* The pidfd joins all namespaces at once: they are this sandbox's, or the call fails
+         * (Linux 5.8). */
         if (setns(order->sandbox->init_pidfd, SHARED_NAMESPACES) < 0)
                 return err_os(&report->err, CLOCHE_E_NAMESPACE, errno, "join the sandbox's namespaces");
         pid = syscall(SYS_clone3, &args, sizeof(args));
@@ -181,7 +182,8 @@ int box_shared_check(struct keeper_state *keeper, const struct keeper_box_spec *
         const struct box *row = spec->shared_with == KEEPER_NO_BOX ? NULL : box_find(keeper, spec->shared_with, e);
 
         /* A mount serves only the user namespace in which it was made and those beneath
-         * (fs/fuse/dir.c, fuse_allow_current_process). Root's keeper makes it in the first of all. */
+         * (fs/fuse/dir.c, fuse_allow_current_process). Root's keeper makes it in the first of
+         * all. */
         if (row && row->is_sandbox && row->mount_count > 0 && spec->parent != KEEPER_NO_BOX && !keeper->is_root)
                 return err_set(e, CLOCHE_E_STATE,
                                "the sandbox has mounts, which an interpreter forked from a template can use only with "
@@ -227,8 +229,9 @@ void box_shared_kill(struct keeper_state *keeper, uint32_t sandbox)
                         kill(keeper->boxes[box].init_pid, SIGKILL);
 }
 
-/* Beneath a context of another sandbox. Its PID 1 ends after that context has reaped the interpreter, and code there
- * may run long before it does. Nothing but zombies is left when the groups are empty, for which box_leave waits. */
+/* Beneath a context of another sandbox. Its PID 1 ends after that context has reaped the
+ * interpreter, and code there may run long before it does. Nothing but zombies is left when the
+ * groups are empty, for which box_leave waits. */
 static int is_beneath_another(const struct keeper_state *keeper, const struct box *row)
 {
         uint32_t above = row->parent == KEEPER_NO_BOX ? KEEPER_NO_BOX : keeper->boxes[row->parent].shared_with;

@@ -75,7 +75,8 @@ void box_rlimits(const struct keeper_state *keeper, int is_sandbox, uint32_t sha
         if (limits->cpu_ms != UINT64_MAX)
                 ret[RLIMIT_CPU] = (limits->cpu_ms + 999) / 1000 + 1;
         ret[RLIMIT_NPROC] = pids_rlimit(keeper, is_sandbox, shared_with, limits);
-        /* A control group counts all memory; RLIMIT_DATA would count a part of it for each process. */
+        /* A control group counts all memory; RLIMIT_DATA would count a part of it for each
+         * process. */
         if (keeper->cgroups.places[CGROUP_MEMORY].version)
                 ret[RLIMIT_DATA] = UINT64_MAX;
 }
@@ -166,8 +167,8 @@ static int set_aside(const struct keeper_state *keeper, uint32_t box, pid_t pid,
         return r < 0 ? err_os(e, CLOCHE_E_CGROUP, -r, "move a program of box %u", box) : 0;
 }
 
-/* The servers of mounts and networks, of the box and of those that share its groups. A pid is not reaped
- * before its place is cleared, so it is no other process. */
+/* The servers of mounts and networks, of the box and of those that share its groups. A pid is
+ * not reaped before its place is cleared, so it is no other process. */
 static int set_programs_aside(const struct keeper_state *keeper, uint32_t box, int is_aside, struct cloche_err *e)
 {
         int r = 0;

@@ -54,7 +54,8 @@ struct box {
         int root_fd;         /* mount namespace with the built root; -EBADF when nested: the root of root_box is used */
         uint32_t root_box;
         unsigned depth; /* number of templates above */
-        /* The network of the next box beneath it. No process was in it but the helper that made it. */
+        /* The network of the next box beneath it. No process was in it but the helper that made
+         * it. */
         int network_fd;         /* -EBADF: there is none */
         int is_next_begun;      /* by the helper of a box that is being made */
         int next_network_fd;    /* receives it from the helper; -EBADF: none is being made */
@@ -135,9 +136,10 @@ uid_t box_owner(uint32_t box);
 uid_t box_user(const struct keeper_state *keeper, const struct box *row);
 /* Set memory_bytes, pids and cpu_percent; 0 keeps a limit. */
 int box_limit(struct keeper_state *keeper, uint32_t box, const struct keeper_box_limits *limits, struct cloche_err *e);
-/* Freeze or thaw the processes of a box that has groups of its own, but not the programs that serve it. box_freeze does
- * not wait: 1: all are frozen; 0: not yet, call it again. CLOCHE_E_GUARD_MISSING: the host has no group that freezes.
- */
+/* Freeze or thaw the processes of a box that has groups of its own, but not the programs that serve
+ * it. box_freeze does not wait: 1: all are frozen; 0: not yet, call it again.
+ * CLOCHE_E_GUARD_MISSING: the host has no group that freezes.
+ * */
 int box_freeze(struct keeper_state *keeper, uint32_t box, struct cloche_err *e);
 int box_thaw(struct keeper_state *keeper, uint32_t box, struct cloche_err *e);
 void box_usage(struct keeper_state *keeper, uint32_t box, struct keeper_usage *ret);
@@ -155,22 +157,24 @@ int box_leave(struct keeper_state *keeper, uint32_t box);
 /* sources.c */
 /* Check that the box may be made of the image and the runtime that it names. */
 int sources_check(const struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e);
-/* Make a copy of the mount of a box's tree in which the image's owners are those of this range. In a helper, for a
- * user namespace that says so has to be made. *ret_fd: owned by the caller. */
+/* Make a copy of the mount of a box's tree in which the image's owners are those of this range.
+ * In a helper, for a user namespace that says so has to be made. *ret_fd: owned by the caller. */
 int sources_map_tree(const struct keeper_state *keeper, int tree_fd, const struct userns_range *range, int *ret_fd,
                      struct cloche_err *e);
 /* Make a user namespace with this range. */
 int sources_make_map(const struct keeper_state *keeper, const struct userns_range *range, int *ret_fd,
                      struct cloche_err *e);
-/* Make a copy of an image in which its owners are as in the user namespace of a process. File systems that cannot do
- * it (Linux 5.19, ext4, xfs, btrfs, tmpfs from 6.3 on) show the owners of the host: nobody. */
+/* Make a copy of an image in which its owners are as in the user namespace of a process.
+ * File systems that cannot do it (Linux 5.19, ext4, xfs, btrfs, tmpfs from 6.3 on) show the
+ * owners of the host: nobody. */
 int sources_map_user(const struct keeper_state *keeper, int tree_fd, pid_t pid, int *ret_fd, struct cloche_err *e);
 /* Open and lock an image that is a tree. *ret_fd is owned by the caller, and untouched for other
  * images. */
 int sources_open_tree(const struct keeper_state *keeper, const struct keeper_box_spec *spec, int *ret_fd,
                       struct cloche_err *e);
 
-/* Fail unless only the keeper's user can reach into the directory. kind: of its content, for the message. */
+/* Fail unless only the keeper's user can reach into the directory. kind: of its
+ * content, for the message. */
 int sources_check_private(int fd, const char *kind, const char *path, struct cloche_err *e);
 
 /* Open the store that the directory of trees is in. *ret_fd is owned by the caller. */
@@ -184,9 +188,9 @@ int serve_open_beside(const char *path, const char *name, int flags);
 int serve_set_up(struct keeper_state *keeper, const char *init_path, char *const *roots, size_t count,
                  struct cloche_err *e);
 /* A request to start a program. fds: the control socket; for a sync the directory of contents
- * before it, for the image store the source of an import. caller_fd: the socket of the user whose rights count, or
- * -EBADF. Borrowed. box: KEEPER_NO_BOX for a sync and for the image store. serial: of the request, which is answered
- * when the program runs. */
+ * before it, for the image store the source of an import. caller_fd: the socket of the user
+ * whose rights count, or -EBADF. Borrowed. box: KEEPER_NO_BOX for a sync and for the image
+ * store. serial: of the request, which is answered when the program runs. */
 struct serve_order {
         const struct keeper_service_spec *spec;
         const int *fds;
@@ -240,8 +244,8 @@ void box_nested_punish(struct keeper_state *keeper, uint32_t template);
 int box_shared_take_mounts(const struct box *sandbox, int ret_fds[JAIL_SHARED_PLACES], struct cloche_err *e);
 /* Likewise the overlays of its writable root (root_take_layers). */
 int box_shared_take_layers(const struct box *sandbox, int *ret_fd, struct cloche_err *e);
-/* Copies of the mounts that these places do not bring along; the plan's mounts are these then. ret_fds: owned by
- * the caller; -EBADF behind them. */
+/* Copies of the mounts that these places do not bring along; the plan's mounts are these then.
+ * ret_fds: owned by the caller; -EBADF behind them. */
 int box_shared_take_others(const struct box *sandbox, struct jail_plan *plan, int ret_fds[KEEPER_MOUNTS_MAX],
                            struct cloche_err *e);
 /* Check that a box of this spec may share with the box it names. */

@@ -4,8 +4,9 @@
 
 #include "box.h"
 
-/* Fill keeper->guards from the findings: control groups, privilege, the kernel's results for
- * namespaces. Walls that every box is built with need no guess here: making the box fails without them. */
+/* Fill keeper->guards from the findings: control groups, privilege, the kernel's
+ * results for namespaces. Walls that every box is built with need no guess here: making
+ * the box fails without them. */
 void guards_fill(struct keeper_state *keeper);
 
 #endif

@@ -88,8 +88,8 @@ void helpers_end(struct helpers *helpers, int is_unreported)
                         continue;
                 if (is_unreported)
                         kill(-pid, SIGKILL); /* fails if the helper never made its process group */
-                /* A mapper that has reported still reaps its holder, then exits. Killed before, it would
-                 * leave the holder to the init of the host. */
+                /* A mapper that has reported still reaps its holder, then exits. Killed before,
+                 * it would leave the holder to the init of the host. */
                 if (is_unreported || i != HELPER_MAPPER)
                         kill(pid, SIGKILL);
                 reap(pid);

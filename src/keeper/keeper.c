@@ -1,10 +1,11 @@
-/* cloche-keeper BOX-INIT [--core-scheduling] [--image=DIRECTORY] [--trees=DIRECTORY [--images-written]]
- * [--volumes=DIRECTORY] [--runtimes=DIRECTORY] [[UID,GID[,GID…]:]DIRECTORY…]: the only process that may hold
- * privilege. Runs in: a process of its own, single thread, started by the engine with a SOCK_SEQPACKET socket on
- * descriptor 3. It answers requests, those that wait for other processes later (pending.h), takes a few numbers from
- * servers of mounts (passthrough.c), and reads no guest bytes. When its engine goes away it kills every box and exits.
- * Only these directories, and directories beneath them, may be mounted; boxes are made only of that
- * image, these trees and these runtimes. */
+/* cloche-keeper BOX-INIT [--core-scheduling] [--image=DIRECTORY] [--trees=DIRECTORY
+ * [--images-written]] [--volumes=DIRECTORY] [--runtimes=DIRECTORY]
+ * [[UID,GID[,GID…]:]DIRECTORY…]: the only process that may hold privilege. Runs in: a process of
+ * its own, single thread, started by the engine with a SOCK_SEQPACKET socket on descriptor 3. It
+ * answers requests, those that wait for other processes later (pending.h), takes a few numbers
+ * from servers of mounts (passthrough.c), and reads no guest bytes. When its engine goes away it
+ * kills every box and exits. Only these directories, and directories beneath them, may be
+ * mounted; boxes are made only of that image, these trees and these runtimes. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
@@ -402,8 +403,9 @@ static int set_up(struct keeper_state *keeper, const char *init_path, struct clo
         keeper->own_pid_fd = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
         if (keeper->proc_fd < 0 || keeper->own_pid_fd < 0)
                 return err_os(e, CLOCHE_E_NAMESPACE, errno, "open /proc");
-        /* The value that a privileged process writes here is the lowest its children may set. Without
-         * it, if the keeper was started with a protected score, a guest could make itself unkillable. */
+        /* The value that a privileged process writes here is the lowest its children may
+         * set. Without it, if the keeper was started with a protected score, a guest
+         * could make itself unkillable. */
         score_fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
         if (score_fd < 0 || fd_write_full(score_fd, "0", 1) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "set the out-of-memory score");
@@ -415,7 +417,8 @@ static int set_up(struct keeper_state *keeper, const char *init_path, struct clo
 static void drop_all(struct keeper_state *keeper)
 {
         pending_end(keeper);
-        /* Kill first, then wait: boxes die side by side, together with templates that would not reap them. */
+        /* Kill first, then wait: boxes die side by side, together with templates that would not
+         * reap them. */
         for (uint32_t box = 0; box < KEEPER_BOXES_MAX; box++)
                 if (keeper->boxes[box].state == BOX_LIVING)
                         (void)keeper_box_kill(keeper, box, 0, NULL);

@@ -20,7 +20,8 @@
 #define FUSE_MAJOR 10 /* Documentation/admin-guide/devices.txt */
 #define FUSE_MINOR 229
 
-/* Newer than Debian 12's headers: linux/fuse.h of Linux 6.9, linux/mount.h and linux/stat.h of 6.8. */
+/* Newer than Debian 12's headers: linux/fuse.h of Linux 6.9, linux/mount.h and linux/stat.h of
+ * 6.8. */
 struct backing_map {
         int32_t fd;
         uint32_t flags;
@@ -189,7 +190,8 @@ int passthrough_serve(struct passthrough *p)
         if (n < 0)
                 return n == -EAGAIN ? 0 : (int)n;
         r = n == 0 ? -EPIPE : act(p, &request, (size_t)n, fds, fd_count);
-        /* The connection ends with its last descriptor: if we kept a copy, a guest could wait for ever. */
+        /* The connection ends with its last descriptor: if we kept a copy, a guest could wait
+         * for ever. */
         for (size_t i = 0; i < fd_count; i++)
                 fd_close(&fds[i]);
         return r;

@@ -1,5 +1,6 @@
-/* FUSE passthrough (Linux 6.9) needs CAP_SYS_ADMIN of the initial user namespace for one call: the
- * keeper makes it for the servers of mounts, which have no capabilities. Runs in: the keeper, root. */
+/* FUSE passthrough (Linux 6.9) needs CAP_SYS_ADMIN of the initial user namespace for
+ * one call: the keeper makes it for the servers of mounts, which have no capabilities.
+ * Runs in: the keeper, root. */
 #ifndef CLOCHE_KEEPER_PASSTHROUGH_H
 #define CLOCHE_KEEPER_PASSTHROUGH_H
 

@@ -7,7 +7,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Bounds of the values for the kernel; the engine's own ranges (spec/limits.def) are narrower or equal. */
+/* Bounds of the values for the kernel; the engine's own ranges (spec/limits.def) are narrower or
+ * equal. */
 static const struct {
         const char *name;
         size_t offset;
@@ -73,7 +74,8 @@ static int check_new_limits(const struct keeper_box_limits *limits, struct cloch
         return check_limits(&changed, e);
 }
 
-/* True for an absolute path without empty parts, "." and "..": the kernel resolves it as written. */
+/* True for an absolute path without empty parts, "." and "..": the kernel resolves it as
+ * written. */
 static int is_plain(const char *path)
 {
         if (path[0] != '/')
@@ -98,8 +100,8 @@ static int is_writable_place(const char *path)
         return 0;
 }
 
-/* A place in a volume would be a directory that guests can move; a volume's place in a mount, one that its server
- * makes. */
+/* A place in a volume would be a directory that guests can move; a volume's place in a mount,
+ * one that its server makes. */
 static int check_apart(const struct keeper_box_spec *spec, uint32_t outer, uint32_t inner, struct cloche_err *e)
 {
         if ((spec->volume_mounts >> outer & 1 || spec->volume_mounts >> inner & 1) &&

@@ -278,7 +278,8 @@ static int become_owner(const struct program *p, struct cloche_err *e)
                 return r;
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return err_os(e, CLOCHE_E_PRIVILEGE, errno, "set no_new_privs");
-        /* Set after the change of ids, which clears it. The server also ends when its socket closes. */
+        /* Set after the change of ids, which clears it. The server also ends when its socket
+         * closes. */
         return prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0
                        ? err_os(e, CLOCHE_E_PRIVILEGE, errno, "tie the server to the keeper")
                        : 0;
@@ -496,8 +497,8 @@ int serve_sync(struct keeper_state *keeper, const struct serve_order *order, str
                      order, place, NULL, e);
 }
 
-/* A reader and a writer differ by an argument, after which the program gives up rights for good before it
- * reads a byte of the store. */
+/* A reader and a writer differ by an argument, after which the program gives up rights for good
+ * before it reads a byte of the store. */
 int serve_images(struct keeper_state *keeper, const struct serve_order *order, struct cloche_err *e)
 {
         _cleanup_fd_ int store_fd = -EBADF;
@@ -578,7 +579,8 @@ int serve_net(struct keeper_state *keeper, const struct serve_order *order, stru
                           .processor_fd = &processor_fd, /* a flood of connections is charged to the box */
                   },
                   order, &row->egress_pid, NULL, e);
-        /* If we kept copies, open connections would wait for ever for an egress program that died. */
+        /* If we kept copies, open connections would wait for ever for an egress program that
+         * died. */
         for (size_t i = 0; i < NETWORK_FDS; i++)
                 fd_close(&sockets[i]);
         return r;

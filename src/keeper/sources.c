@@ -1,6 +1,6 @@
-/* The directories that a box may be made of: its image and its runtime. The engine, which names them,
- * parses hostile bytes, and the keeper may open more files than the engine may read. Runs in: the
- * keeper. */
+/* The directories that a box may be made of: its image and its runtime. The engine, which
+ * names them, parses hostile bytes, and the keeper may open more files than the engine may
+ * read. Runs in: the keeper. */
 #include "base/err.h"
 #include "base/fd.h"
 #include "box.h"
@@ -45,8 +45,8 @@ int sources_check(const struct keeper_state *keeper, const struct keeper_box_spe
         return 0;
 }
 
-/* A tree has the owners and modes of its image, and a volume's files those of guests, whatever they are: nobody else
- * may reach into it. */
+/* A tree has the owners and modes of its image, and a volume's files those of guests, whatever
+ * they are: nobody else may reach into it. */
 int sources_check_private(int fd, const char *kind, const char *path, struct cloche_err *e)
 {
         struct stat st;
@@ -59,8 +59,8 @@ int sources_check_private(int fd, const char *kind, const char *path, struct clo
         return 0;
 }
 
-/* The time of the tree's listing says when a box was last made of it. A store that cannot be written, or that has no
- * listing, is no reason to refuse one. */
+/* The time of the tree's listing says when a box was last made of it. A store that cannot be
+ * written, or that has no listing, is no reason to refuse one. */
 static void note_use(int trees_fd, const char *tree)
 {
         char listing[KEEPER_TREE_SIZE + sizeof(KEEPER_TREE_LISTING)];

@@ -1,17 +1,18 @@
-/* Volumes. The image of one is a file that only the keeper's user can reach, so no guest and no engine ever writes
- * the bytes that the kernel's ext4 reads: guests change them only through that file system.
+/* Volumes. The image of one is a file that only the keeper's user can reach, so no guest and
+ * no engine ever writes the bytes that the kernel's ext4 reads: guests change them only
+ * through that file system.
  *
  *   keeper ── fork ──▶ child ── makes an image and exits; removes one and exits; or
  *                          └── image, lock, loop device, ext4 in a mount namespace of its own ──▶ stays
  *   box being made ── a helper copies the mount in that namespace ──▶ attached in the box
  *
- * A scratch volume holds the files of one box: its image never has a name, so its bytes are free when its last user
- * ends, and no next one finds it.
+ * A scratch volume holds the files of one box: its image never has a name, so its bytes are free
+ * when its last user ends, and no next one finds it.
  *
- * All disappears with its last user, however that ends: the loop device with the mount (LO_FLAGS_AUTOCLEAR), the
- * lock with the loop device, which holds the locked file. So no image is mounted twice, also not by the keeper that
- * follows a killed one.
- * Runs in: the keeper, and the children named here, with its rights; mkfs.ext4 as root without capabilities. */
+ * All disappears with its last user, however that ends: the loop device with the mount
+ * (LO_FLAGS_AUTOCLEAR), the lock with the loop device, which holds the locked file. So no image
+ * is mounted twice, also not by the keeper that follows a killed one. Runs in: the keeper, and
+ * the children named here, with its rights; mkfs.ext4 as root without capabilities. */
 #include "box.h"
 
 #include "base/err.h"
@@ -81,8 +82,8 @@ static _Noreturn void become_mkfs(int image_fd, const struct keeper_volume_spec 
         static const char *const programs[] = {"/sbin/mkfs.ext4", "/usr/sbin/mkfs.ext4"};
         int is_scratch = spec->action == KEEPER_VOLUME_SCRATCH;
         char path[32], entries[24];
-        /* The bytes are reserved: nothing may punch holes, and blocks that nobody wrote read as zeros. No scratch
-         * volume is mounted twice, so it needs no journal. */
+        /* The bytes are reserved: nothing may punch holes, and blocks that nobody wrote read as
+         * zeros. No scratch volume is mounted twice, so it needs no journal. */
         char *argv[] = {(char *)"mkfs.ext4",
                         (char *)"-q",
                         (char *)"-F",
@@ -134,8 +135,8 @@ static int format(int image_fd, const struct keeper_volume_spec *spec, struct cl
         return status ? err_set(e, CLOCHE_E_SPAWN, "mkfs.ext4 failed (wait status %d)", status) : 0;
 }
 
-/* The size of an image in which that many bytes are for files: the tables of inodes, bitmaps and descriptors of
- * groups come to it, and blocks of large files' extents. */
+/* The size of an image in which that many bytes are for files: the tables of inodes, bitmaps and
+ * descriptors of groups come to it, and blocks of large files' extents. */
 static uint64_t image_bytes(const struct keeper_volume_spec *spec)
 {
         uint64_t bytes = spec->size_bytes;
@@ -145,8 +146,8 @@ static uint64_t image_bytes(const struct keeper_volume_spec *spec)
         return bytes & ~UINT64_C(4095);
 }
 
-/* A new image has no name yet. All its bytes are reserved: a file system that runs out of bytes below it loses data
- * that was written to it without an error. */
+/* A new image has no name yet. All its bytes are reserved: a file system that runs out of bytes
+ * below it loses data that was written to it without an error. */
 static int make_unnamed(int dir_fd, const struct keeper_volume_spec *spec, struct cloche_err *e)
 {
         _cleanup_fd_ int fd = openat(dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -178,7 +179,8 @@ static int make(int dir_fd, const struct keeper_volume_spec *spec, struct cloche
 
 /* -- mounting --------------------------------------------------------------------------------------------------- */
 
-/* Open and lock it. A former user that is ending is waited for, within the deadline of the request. */
+/* Open and lock it. A former user that is ending is waited for, within the deadline of the
+ * request. */
 static int open_image(int dir_fd, const char *id, struct cloche_err *e)
 {
         _cleanup_fd_ int fd = -EBADF;
@@ -585,8 +587,8 @@ int volume_take_scratch(struct keeper_state *keeper, const char *id, int *ret_fd
         return helper_fetch(take_scratch, volume, 1, TAKE_TIMEOUT_S, ret_fd, e);
 }
 
-/* Files of a volume belong to JAIL_UID on the disk, whichever number the box shows; those of a box with a root of its
- * own have the numbers that it shows. */
+/* Files of a volume belong to JAIL_UID on the disk, whichever number the box shows; those of a
+ * box with a root of its own have the numbers that it shows. */
 static int open_map(const struct keeper_state *keeper, const struct box *row, int *ret_fd, struct cloche_err *e)
 {
         int is_same = row->ids.fd >= 0 || (row->user.uid == JAIL_UID && row->user.gid == JAIL_UID);

@@ -1,4 +1,5 @@
-/* The settings of an image: what cloche-image reads from its configuration, and the engine applies. */
+/* The settings of an image: what cloche-image reads from its configuration, and the engine
+ * applies. */
 #ifndef CLOCHE_PROTO_IMAGE_H
 #define CLOCHE_PROTO_IMAGE_H
 
@@ -24,7 +25,8 @@ static inline int image_variable_is_box(const char *name, size_t size)
         return 0;
 }
 
-/* True for a name at the top of which a box has a directory of its own, whatever the image has there. */
+/* True for a name at the top of which a box has a directory of its own, whatever the image has
+ * there. */
 static inline int image_top_is_box(const char *name, size_t size)
 {
         static const char *const names[] = {"boot", "dev", "home", "proc", "root", "run", "sys", "tmp", "workspace"};
@@ -35,7 +37,8 @@ static inline int image_top_is_box(const char *name, size_t size)
         return 0;
 }
 
-/* The directories that a sandbox has at its top and in them even if its image has not (jail/root/writable.c). */
+/* The directories that a sandbox has at its top and in them even if its image has not
+ * (jail/root/writable.c). */
 static inline int image_path_is_made(const char *path)
 {
         static const char *const paths[] = {"app", "data",        "mnt",       "opt",     "src",     "srv",

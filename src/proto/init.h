@@ -16,15 +16,17 @@ enum init_op {
          * absolute, or below /workspace. fds: [0] contents, from position 0 to its end, holes kept;
          * the target of a symbolic link; none for a directory. */
         INIT_PUT = 1,
-        /* Start a program. fds: [0] memory file of NUL-terminated strings: cwd, argc arguments, envc environment;
-         * [1] stdin [2] stdout [3] stderr, and perhaps [4] channel, which becomes descriptor 3, and [5] a template's
-         * fork socket, which becomes descriptor 4. argv[0] is looked up in the PATH of the new environment. The answer
+        /* Start a program. fds: [0] memory file of NUL-terminated strings: cwd, argc
+         * arguments, envc environment; [1] stdin [2] stdout [3] stderr, and perhaps [4]
+         * channel, which becomes descriptor 3, and [5] a template's fork socket, which becomes
+         * descriptor 4. argv[0] is looked up in the PATH of the new environment. The answer
          * comes after exec succeeded. */
         INIT_SPAWN,
         /* SIGKILL everything but PID 1 and reap it, so that the files stand still. */
         INIT_QUIESCE,
-        /* List path recursively. Answer fds: [0] memory file of struct init_entry, each followed by its path
-         * (path_size bytes, relative to the listed directory, no terminator). Not followed: symlinks, mounts. */
+        /* List path recursively. Answer fds: [0] memory file of struct init_entry, each followed
+         * by its path (path_size bytes, relative to the listed directory, no terminator). Not
+         * followed: symlinks, mounts. */
         INIT_LIST,
         /* Open a regular file for reading, no symlink followed. Answer fds: [0] the file. */
         INIT_GET,
@@ -35,14 +37,16 @@ enum init_op {
         /* SIGKILL everything but PID 1, then check that the box is as it was recorded. */
         INIT_CHECK_CLEAN,
         INIT_EXITED, /* never requested: a program started by INIT_SPAWN ended */
-        /* Signal a process of the box by its pid there, and with INIT_KILL_TREE all its descendants,
-         * including those forked meanwhile. fds: none, or [0] a memory file of int32_t: pids to spare
-         * with all their descendants. Answer pid: the number of signalled processes. */
+        /* Signal a process of the box by its pid there, and with INIT_KILL_TREE all its
+         * descendants, including those forked meanwhile. fds: none, or [0] a memory
+         * file of int32_t: pids to spare with all their descendants. Answer pid: the
+         * number of signalled processes. */
         INIT_KILL,
         /* Connect to a port of the box's loopback, IPv4 first. Answer fds: [0] a nonblocking socket
          * that may still be connecting. CLOCHE_E_PORT_CLOSED: no process listens. */
         INIT_CONNECT,
-        /* Answer fds: [0] memory file of struct init_port, one a listening TCP socket of the box. */
+        /* Answer fds: [0] memory file of struct init_port, one a listening TCP socket of the
+         * box. */
         INIT_PORTS,
         /* Measure the box's writable file system. */
         INIT_DISK,

@@ -96,8 +96,9 @@ enum keeper_service {
         KEEPER_SERVICE_SYNC,  /* cloche-sync; fds: the directory of contents, its control socket, and optionally a
                                  caller's */
         KEEPER_SERVICE_NET,   /* cloche-egress, for the network of a sandbox's box; fds: its control socket */
-        /* cloche-image, for the store that the directory of trees is in, as the keeper's user; fds: the source of an
-         * import or /dev/null, and its control socket. is_written 0: it can change nothing. */
+        /* cloche-image, for the store that the directory of trees is in, as the keeper's
+         * user; fds: the source of an import or /dev/null, and its control socket. is_written
+         * 0: it can change nothing. */
         KEEPER_SERVICE_IMAGES,
         KEEPER_SERVICE_COUNT
 };

@@ -1,4 +1,5 @@
-/* Between the keeper and its helper cloche-scope: the exit status, and one line with the reason on standard output. */
+/* Between the keeper and its helper cloche-scope: the exit status, and one line with the
+ * reason on standard output. */
 #ifndef CLOCHE_PROTO_SCOPE_H
 #define CLOCHE_PROTO_SCOPE_H
 

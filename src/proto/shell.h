@@ -1,6 +1,6 @@
-/* The protocol between the engine and the shell of a session: bash, with the builtin of src/box/shell
- * loaded, on descriptor 3, SOCK_SEQPACKET. Each request is one packet. The answer to SHELL_RUN
- * comes when the command has ended, in the order of the requests; the shell reads nothing
+/* The protocol between the engine and the shell of a session: bash, with the builtin of
+ * src/box/shell loaded, on descriptor 3, SOCK_SEQPACKET. Each request is one packet. The answer to
+ * SHELL_RUN comes when the command has ended, in the order of the requests; the shell reads nothing
  * meanwhile. Guest code runs in the same process, so the engine trusts nothing it receives.
  *
  *   bash --norc --noprofile -c '…; enable -f /proc/self/fd/4 cloche_session && cloche_session'
@@ -18,7 +18,8 @@
 
 enum shell_op {
         SHELL_READY = 1, /* sent once: the shell accepts requests */
-        /* Run a command in the shell itself. fds: [0] memory file of strings, [1] stdin [2] stdout [3] stderr. */
+        /* Run a command in the shell itself. fds: [0] memory file of strings, [1]
+         * stdin [2] stdout [3] stderr. */
         SHELL_RUN,
         /* Run it in a forked copy, in its own process session (setsid(2)), which reaps the
          * processes it starts. fds: as for SHELL_RUN, and [4] a pipe: struct shell_status is

@@ -12,7 +12,8 @@
 /* Connect a stream socket to path. A descriptor; -CLOCHE_E_NOT_FOUND: no daemon listens there;
  * -CLOCHE_E_FORBIDDEN. */
 CLOCHE_MUST_CHECK int daemon_connect(const char *path, struct cloche_err *e);
-/* Find the user's own daemon: 1, its socket and a connection to it, owned by the caller; 0: none. */
+/* Find the user's own daemon: 1, its socket and a connection to it, owned by the caller; 0:
+ * none. */
 CLOCHE_MUST_CHECK int daemon_find_own(char ret[DAEMON_SOCKET_BYTES], int *ret_fd, struct cloche_err *e);
 /* Find the system's or the user's own: 1 and its socket; 0: neither. An error: the system's answers
  * wrongly, or the directory of the user's own is unsafe. */

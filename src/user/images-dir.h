@@ -6,8 +6,8 @@
 
 #define IMAGES_DIR_OF_ROOT "/var/lib/cloche/images"
 
-/* root's, or $XDG_DATA_HOME/cloche/images, or ~/.local/share/cloche/images. It need not exist. NULL:
- * no home directory is known. */
+/* root's, or $XDG_DATA_HOME/cloche/images, or ~/.local/share/cloche/images. It need not exist.
+ * NULL: no home directory is known. */
 const char *images_dir_find(char *ret, size_t size);
 
 #endif

@@ -8,7 +8,8 @@
 
 #define NOTICE_BYTES 768
 
-/* The guards that are not enforced on this host although `engine` lets runs start: bit 1u << enum cloche_guard. */
+/* The guards that are not enforced on this host although `engine` lets runs start: bit
+ * 1u << enum cloche_guard. */
 uint32_t notice_missing(const cloche_engine *engine);
 /* Open the record of the printed line, for notice_take: a confined process could not open it later.
  * Negative: no guard is missing, or nothing can be recorded, and the line is printed each time. */

@@ -1,4 +1,5 @@
-/* Where the token lies, and secrets of it. Runs in: the CLI, cloched; as the user who started them. */
+/* Where the token lies, and secrets of it. Runs in: the CLI, cloched; as the user who started
+ * them. */
 #include "token.h"
 #include "xdg.h"
 

@@ -1,4 +1,5 @@
-/* The daemon's token, and secrets that follow from it. Runs in: the CLI, cloched; as the user who started them. */
+/* The daemon's token, and secrets that follow from it. Runs in: the CLI, cloched; as
+ * the user who started them. */
 #ifndef CLOCHE_USER_TOKEN_H
 #define CLOCHE_USER_TOKEN_H
 
@@ -11,8 +12,8 @@
 
 /* The file that cloched uses without --token-file. */
 void token_default_path(char *ret, size_t size);
-/* HMAC-SHA256 (RFC 2104) of the token and a text, cut to 20 bytes. Nobody learns the token from it, nor a secret
- * of another text. */
+/* HMAC-SHA256 (RFC 2104) of the token and a text, cut to 20 bytes. Nobody learns the token from
+ * it, nor a secret of another text. */
 void token_derive(const char *token, const char *kind, const char *of, char ret[TOKEN_SECRET_SIZE]);
 
 #endif

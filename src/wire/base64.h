@@ -6,7 +6,8 @@
 
 /* Append the base64 text of data; errors as buf_append. */
 int base64_encode(struct buf *out, const void *data, size_t size);
-/* Append the bytes of text; -EINVAL for anything but canonical base64, other errors as buf_append. */
+/* Append the bytes of text; -EINVAL for anything but canonical base64, other errors as
+ * buf_append. */
 int base64_decode(struct buf *out, const char *text, size_t size);
 
 #endif

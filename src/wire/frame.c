@@ -74,7 +74,8 @@ ssize_t frame_parse(const char *bytes, size_t size, size_t max_bytes, struct fra
         if (size < LENGTH_SIZE)
                 return 0;
         length = get_u32(bytes);
-        /* Checked before the rest arrives: we neither wait nor make room for a frame with a false length. */
+        /* Checked before the rest arrives: we neither wait nor make room for a frame with a
+         * false length. */
         if (length < HEAD_SIZE - LENGTH_SIZE)
                 return err_set(e, CLOCHE_E_PROTOCOL, "a frame of length %u, expected at least 4", length);
         if (length > max_bytes)

@@ -1,4 +1,5 @@
-/* Frames: u32 length · u32 json_length · JSON · attachments, little endian (spec/values.md). Pure. */
+/* Frames: u32 length · u32 json_length · JSON · attachments, little endian (spec/values.md).
+ * Pure. */
 #ifndef CLOCHE_WIRE_FRAME_H
 #define CLOCHE_WIRE_FRAME_H
 
@@ -17,11 +18,12 @@ struct frame {
         size_t attachments_size;
 };
 
-/* Return the size of the frame at the start of bytes, or 0: it is incomplete. The views in *ret are of
- * bytes. Errors as frame_reader_next; they need only the frame's head. */
+/* Return the size of the frame at the start of bytes, or 0: it is incomplete. The views in *ret
+ * are of bytes. Errors as frame_reader_next; they need only the frame's head. */
 ssize_t frame_parse(const char *bytes, size_t size, size_t max_bytes, struct frame *ret, struct cloche_err *e);
 
-/* Collects bytes of a stream and splits them into frames; never holds more than max_bytes and one read. */
+/* Collects bytes of a stream and splits them into frames; never holds more than max_bytes and
+ * one read. */
 struct frame_reader {
         struct buf in;
         size_t max_bytes; /* of one frame, counted as its length is: without the length itself */
@@ -46,7 +48,8 @@ size_t frame_reader_pending(const struct frame_reader *r);
  * -CLOCHE_E_TOO_LARGE, -CLOCHE_E_PROTOCOL: the stream cannot be read any further. */
 int frame_reader_next(struct frame_reader *r, struct frame *ret, struct cloche_err *e);
 
-/* Append a frame to out. -CLOCHE_E_TOO_LARGE over a hard maximum or that of out, -CLOCHE_E_RESOURCE. */
+/* Append a frame to out. -CLOCHE_E_TOO_LARGE over a hard maximum or that of out,
+ * -CLOCHE_E_RESOURCE. */
 int frame_build(struct buf *out, const char *json, size_t json_size, const void *attachments, size_t attachments_size,
                 struct cloche_err *e);
 

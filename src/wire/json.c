@@ -20,7 +20,8 @@ static const char *skip_string(const char *at, const char *end)
         return at < end ? at + 1 : end;
 }
 
-/* Checked before jansson recurses: its own bound is 2048, not ours. jansson refuses unbalanced text. */
+/* Checked before jansson recurses: its own bound is 2048, not ours. jansson refuses unbalanced
+ * text. */
 static int check_depth(const char *text, size_t size, struct cloche_err *e)
 {
         const char *end;

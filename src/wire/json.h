@@ -17,7 +17,8 @@ int json_load_text(const char *text, size_t size, json_t **ret, struct cloche_er
  * spec/values.md, so that no digit is lost. */
 int json_load_human(const char *text, size_t size, json_t **ret, struct cloche_err *e);
 
-/* Make a string of untrusted or truncated bytes: U+FFFD replaces invalid UTF-8. NULL without memory. */
+/* Make a string of untrusted or truncated bytes: U+FFFD replaces invalid UTF-8. NULL without
+ * memory. */
 json_t *json_valid_text(const char *bytes, size_t size);
 
 /* Like json_dumps(3), but also returns NULL in cases where jansson (2.14) ignores lack of memory

@@ -17,7 +17,8 @@ struct rpc_message {
         const char *error_message;
 };
 
-/* Append a request to out. id (NULL: making it failed, an error) and params are stolen, also on failure. */
+/* Append a request to out. id (NULL: making it failed, an error) and params are
+ * stolen, also on failure. */
 int rpc_request(json_t *id, const char *method, json_t *params, const void *attachments, size_t attachments_size,
                 struct buf *out, struct cloche_err *e);
 /* Likewise a notification, which has no answer. */

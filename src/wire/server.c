@@ -275,8 +275,8 @@ int server_turn(struct server *server)
         /* Otherwise messages that were received still wait. */
         if (is_reading(server) && (receive(server) < 0 || take_messages(server, serve_message) < 0))
                 return -1;
-        /* The client may have read everything since is_full() stopped us, so that no event comes for the
-         * messages that were received: take them now. */
+        /* The client may have read everything since is_full() stopped us, so that no event comes
+         * for the messages that were received: take them now. */
         if (flush(server) < 0 || take_messages(server, serve_message) < 0)
                 return -1;
         return server->state == SERVER_CLOSED || (server->state == SERVER_CLOSING && server_unsent(server) == 0) ? -1

@@ -1,6 +1,6 @@
 /* The server half of JSON-RPC over a stream socket, for programs with one client: cloche-fs,
- * cloche-sync, cloche-egress and cloche-files. One thread. Requests are handled in the order of their
- * arrival; a handler may leave its reply for later. Only server_run() waits. */
+ * cloche-sync, cloche-egress and cloche-files. One thread. Requests are handled in the order of
+ * their arrival; a handler may leave its reply for later. Only server_run() waits. */
 #ifndef CLOCHE_WIRE_SERVER_H
 #define CLOCHE_WIRE_SERVER_H
 
@@ -33,9 +33,9 @@ struct server_method {
 
 struct server_options {
         const struct server_method *methods;
-        /* Called for other requests and all notifications, if it is not NULL: 0 with a reply, an error,
-         * SERVER_UNKNOWN, or SERVER_LATER, after which server_reply() or server_fail() is called some
-         * time. Nothing is replied to a notification. The views in f are valid until
+        /* Called for other requests and all notifications, if it is not NULL: 0 with a reply, an
+         * error, SERVER_UNKNOWN, or SERVER_LATER, after which server_reply() or server_fail() is
+         * called some time. Nothing is replied to a notification. The views in f are valid until
          * server_is_cancelled() is called. */
         int (*handle)(void *argument, const struct rpc_message *m, const struct frame *f, struct server_reply *ret,
                       struct cloche_err *e);
@@ -87,7 +87,8 @@ CLOCHE_MUST_CHECK int server_forward(struct server *server, const struct frame *
 /* Bytes that the client has not read. While there are any, the source of a stream should wait. */
 size_t server_unsent(const struct server *server);
 
-/* Send a notification; params are stolen. -CLOCHE_E_RESOURCE: it was dropped because the client reads too slowly. */
+/* Send a notification; params are stolen. -CLOCHE_E_RESOURCE: it was dropped because the
+ * client reads too slowly. */
 int server_notify(struct server *server, const char *method, json_t *params);
 /* Return the oldest descriptor that came with requests and was not taken, owned by the caller;
  * -EBADF: none. */

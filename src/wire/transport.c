@@ -73,7 +73,8 @@ void wire_transport_detach(struct wire_transport *t)
                 fd_close(&t->leaving[--t->leaving_count].fd);
 }
 
-/* Send up to the next frame with a descriptor: a descriptor is sent with the first byte of its frame. */
+/* Send up to the next frame with a descriptor: a descriptor is sent with the first byte of its
+ * frame. */
 static ssize_t send_piece(struct wire_transport *t)
 {
         unsigned next = t->leaving_count > 0 && t->leaving[0].at == t->sent;

@@ -21,7 +21,8 @@ struct wire_transport {
         unsigned leaving_count;
 };
 
-/* Read from the socket without waiting: the number of bytes, 0 at the end of the stream, or -errno. */
+/* Read from the socket without waiting: the number of bytes, 0 at the end of the stream, or
+ * -errno. */
 typedef ssize_t (*wire_read)(void *data, char *to, size_t room);
 
 /* in_max: bytes of a received frame; out_max: bytes of unsent frames. */
@@ -31,9 +32,9 @@ void wire_transport_done(struct wire_transport *t);
 /* The buffer to append frames to, with as much room as possible. */
 struct buf *wire_transport_out(struct wire_transport *t);
 size_t wire_transport_unsent(const struct wire_transport *t);
-/* Send fd with the byte of wire_transport_out() at this offset, which may be its end: the next frame
- * takes it along then. Takes fd, also on failure. -EBUSY: WIRE_FDS_MAX descriptors are unsent, or
- * this frame has one. */
+/* Send fd with the byte of wire_transport_out() at this offset, which may be its end: the next
+ * frame takes it along then. Takes fd, also on failure. -EBUSY: WIRE_FDS_MAX descriptors are
+ * unsent, or this frame has one. */
 CLOCHE_MUST_CHECK int wire_transport_attach(struct wire_transport *t, size_t at, int fd);
 /* Close a descriptor that was attached to a frame that could not be appended. */
 void wire_transport_detach(struct wire_transport *t);

@@ -32,12 +32,14 @@ int value_check(const json_t *value, size_t attachments_size, struct cloche_err 
  * -CLOCHE_E_TOO_LARGE, -CLOCHE_E_RESOURCE, and -CLOCHE_E_PROTOCOL if such bytes are not base64. */
 int value_write(const json_t *held, enum value_form form, struct buf *attachments, json_t **ret, struct cloche_err *e);
 
-/* Convert from one form to the other, for programs that only pass a value on: value_read and value_write. */
+/* Convert from one form to the other, for programs that only pass a value on:
+ * value_read and value_write. */
 int value_text_to_frame(const json_t *value, struct buf *attachments, json_t **ret, struct cloche_err *e);
 int value_frame_to_text(const json_t *value, const void *attachments, size_t attachments_size, json_t **ret,
                         struct cloche_err *e);
 
-/* Return a held tree as JSON text, with jansson's flags; owned by the caller. NULL without memory. */
+/* Return a held tree as JSON text, with jansson's flags; owned by the caller. NULL without
+ * memory. */
 char *value_dump(const json_t *held, size_t flags);
 
 /* Hold an error: a new object, whose value members ("exact": texts that are not Unicode, and

@@ -21,7 +21,8 @@ enum view_kind view_kind(const json_t *value);
 /* "integer" and so on; for VIEW_OTHER the tag's name. */
 const char *view_kind_name(const json_t *value);
 
-/* Return the members of an object, a new reference; a key "$" is an ordinary one. NULL without memory. */
+/* Return the members of an object, a new reference; a key "$" is an ordinary one. NULL without
+ * memory. */
 json_t *view_members(const json_t *object);
 /* Return the form of an object with these members, a new reference, NULL without memory. */
 json_t *view_object(json_t *members);

@@ -15,7 +15,8 @@ struct held_request {
         json_t *owned; /* object of the values without references */
 };
 
-/* Returns 0; or -1 with the reason why params are refused. Call agent_request_done() in both cases. */
+/* Returns 0; or -1 with the reason why params are refused. Call agent_request_done() in both
+ * cases. */
 int request_read(enum method method, const json_t *params, const struct frame *frame, struct held_request *ret,
                  struct cloche_err *e);
 void agent_request_done(struct held_request *held);
@@ -27,7 +28,8 @@ int request_value(const json_t *value, size_t attachments_size, json_t **ret, st
  * the child is a template too. */
 int template_fork_children(void);
 
-/* Build the frame of a reply, or of the error it holds. id is borrowed. Returns 0, or -1 without memory. */
+/* Build the frame of a reply, or of the error it holds. id is borrowed. Returns 0, or -1 without
+ * memory. */
 int reply_build(const json_t *id, struct agent_reply *reply, const struct agent_language *language, struct buf *out);
 void reply_done(struct agent_reply *reply);
 

@@ -322,7 +322,8 @@ static int go_on_in_child(struct agent *a)
         return 0;
 }
 
-/* The library is present if the process may become a template; a cold box has none, and nothing is tried. */
+/* The library is present if the process may become a template; a cold box has none, and nothing
+ * is tried. */
 static int start(struct agent *a)
 {
         int r = cloche_guest_start();

@@ -25,7 +25,8 @@ extern "C" {
 
 struct agent;
 
-/* Everything is borrowed for the time of the handler. Members that the method lacks are NULL or 0. */
+/* Everything is borrowed for the time of the handler. Members that the method lacks are NULL or
+ * 0. */
 struct agent_request {
         const char *code; /* terminated; may have NULs in it, see code_size */
         size_t code_size;
@@ -122,7 +123,8 @@ char *agent_json_text(const struct agent_request *request, const json_t *value, 
  * reference. NULL and the reason. */
 json_t *agent_value(const struct agent_request *request, const json_t *value, char *ret_why, size_t why_size);
 
-/* Write the shortest text that reads back as this number: "0.1", "3.0", "1e+300"; size of ret at least 32. */
+/* Write the shortest text that reads back as this number: "0.1", "3.0", "1e+300";
+ * size of ret at least 32. */
 void agent_real_text(double value, char *ret, size_t size);
 
 /* True if position is among the holes. */
@@ -166,8 +168,9 @@ struct agent_answer {
         void *held;
 };
 
-/* Call a host function. target, args and kwargs are stolen; kwargs may be NULL. Blocks. Returns 0 with
- * *ret filled, also if the host function threw; -1 if the channel has ended: the process should exit. */
+/* Call a host function. target, args and kwargs are stolen; kwargs may be NULL. Blocks.
+ * Returns 0 with *ret filled, also if the host function threw; -1 if the channel has ended:
+ * the process should exit. */
 int agent_bridge(struct agent *a, json_t *target, json_t *args, json_t *kwargs, const void *attachments,
                  size_t attachments_size, struct agent_answer *ret);
 void agent_answer_done(struct agent_answer *answer);
@@ -183,7 +186,8 @@ struct agent_host_request {
 };
 
 /* ret is for an answer {"value": V}; NULL: the answer does not matter. Returns 0 or -1 like
- * agent_bridge(), and -1 also in a rehearsal; 1 if it gave up: the answer is dropped when it comes. */
+ * agent_bridge(), and -1 also in a rehearsal; 1 if it gave up: the answer is dropped when it
+ * comes. */
 int agent_send_request(struct agent *a, const struct agent_host_request *question, struct agent_answer *ret);
 /* Return when no process of the code waits for an answer: until then it reads the channel, and no
  * other code may. */

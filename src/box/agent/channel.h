@@ -30,7 +30,8 @@ int agent_channel_has_input(const struct agent_channel *c);
  * each signal, returns true. */
 int agent_channel_await_input(const struct agent_channel *c, int (*gives_up)(void));
 
-/* Write one frame as a whole, even if other processes write. Returns 0, or -1 if the peer has closed. */
+/* Write one frame as a whole, even if other processes write. Returns 0, or -1 if the peer has
+ * closed. */
 int agent_channel_write(const struct agent_channel *c, const void *data, size_t size);
 
 /* Ids of requests are unique among all processes that share the channel. Only one process at a time

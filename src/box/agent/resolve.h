@@ -1,4 +1,5 @@
-/* References among the containers of a value (spec/values.md), for languages that need none. Pure. */
+/* References among the containers of a value (spec/values.md), for languages that need none.
+ * Pure. */
 #ifndef CLOCHE_BOX_AGENT_RESOLVE_H
 #define CLOCHE_BOX_AGENT_RESOLVE_H
 

@@ -12,7 +12,8 @@ int template_fork_children(void)
 {
         struct sigaction before, plain = {.sa_handler = SIG_DFL};
 
-        /* The template itself must see exits of children, not a handler of the language or the code. */
+        /* The template itself must see exits of children, not a handler of the language or the
+         * code. */
         sigaction(SIGCHLD, &plain, &before);
         while (cloche_guest_wait() == 1) {
                 pid_t pid = fork();

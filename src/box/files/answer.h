@@ -4,8 +4,9 @@
 
 #include "request.h"
 
-/* Write the result of a request, or error unless it is NULL, as one frame; it waits while the pipe is
- * full. A result too large for a frame is replaced by an error. 0, or -1 if the reader has gone. */
+/* Write the result of a request, or error unless it is NULL, as one frame; it waits
+ * while the pipe is full. A result too large for a frame is replaced by an error. 0, or
+ * -1 if the reader has gone. */
 CLOCHE_MUST_CHECK int answer_write(struct files_request *q, const struct cloche_err *error);
 
 /* Append the notification `event` {id, event, about} to out. Steals about; copies the attached

@@ -1,4 +1,5 @@
-/* One function per operation: 0 with a result in q, or an error. Long ones run in their own process (job.h). */
+/* One function per operation: 0 with a result in q, or an error. Long ones run in
+ * their own process (job.h). */
 #ifndef CLOCHE_BOX_FILES_OPERATIONS_H
 #define CLOCHE_BOX_FILES_OPERATIONS_H
 

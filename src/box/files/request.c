@@ -56,7 +56,8 @@ int request_path(const struct files_request *q, const char *name, char **ret, st
 
 json_t *request_text_or_bytes(struct files_request *q, const void *data, size_t size)
 {
-        /* A NUL needs six characters, and long texts cost far more to encode and parse than bytes. */
+        /* A NUL needs six characters, and long texts cost far more to encode and parse than
+         * bytes. */
         json_t *text = size > TEXT_BYTES_MAX || memchr(size ? data : "a", '\0', size) ? NULL : json_stringn(data, size);
         size_t at = q->attached.size;
 

@@ -1,5 +1,6 @@
-/* One request in progress: its parameters and its answer. Handlers fill result (and attached, for
- * bytes), or fail. Members are borrowed except result and attached, which become those of the reply. */
+/* One request in progress: its parameters and its answer. Handlers fill result (and
+ * attached, for bytes), or fail. Members are borrowed except result and attached, which
+ * become those of the reply. */
 #ifndef CLOCHE_BOX_FILES_REQUEST_H
 #define CLOCHE_BOX_FILES_REQUEST_H
 

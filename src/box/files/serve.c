@@ -1,5 +1,5 @@
-/* Runs in: cloche-files, within a box, with its user's rights. Its requests come from the engine, but
- * other processes of the box may disturb it. */
+/* Runs in: cloche-files, within a box, with its user's rights. Its requests come from the
+ * engine, but other processes of the box may disturb it. */
 #include "serve.h"
 
 #include "answer.h"

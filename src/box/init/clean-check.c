@@ -30,10 +30,10 @@
 static const char *const places[] = {"/workspace", "/tmp", "/home/cloche", "/dev/shm", "/dev/mqueue"};
 #define PLACES (sizeof(places) / sizeof(places[0]))
 
-/* A change of a file or directory, or of its attributes, sets its ctime, which no process can choose.
- * Only writing through a shared mapping may not: tmpfs maps a page writable when it is first read, and
- * then sees no write (mm/memory.c, do_read_fault; mm/shmem.c has no page_mkwrite). So contents are
- * compared as well. */
+/* A change of a file or directory, or of its attributes, sets its ctime, which no process can
+ * choose. Only writing through a shared mapping may not: tmpfs maps a page writable when it is
+ * first read, and then sees no write (mm/memory.c, do_read_fault; mm/shmem.c has no
+ * page_mkwrite). So contents are compared as well. */
 struct file {
         ino_t inode;
         mode_t mode;

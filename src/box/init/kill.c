@@ -100,7 +100,8 @@ struct tree {
 
 int process_stat_parse(const char *line, struct process_stat *ret)
 {
-        /* The process chooses the name in parentheses; it may have any bytes in it, also parentheses. */
+        /* The process chooses the name in parentheses; it may have any bytes in it, also
+         * parentheses. */
         const char *behind_name = strrchr(line, ')');
         long long pid, parent;
         int used = 0;

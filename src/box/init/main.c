@@ -61,9 +61,9 @@ static int quiesce(struct init_answer *answer)
 static int attach_error; /* errno of the process that attached mounts to places in others, or looked at files
                             (jail/root/inner.c) */
 
-/* The process that attaches mounts was started before us. Until all mounts are in place, the place of
- * one shows the outer mount, so no request is answered and no program is started before it has ended.
- * It waits for the server of the outer mount, as long as the engine lets it. */
+/* The process that attaches mounts was started before us. Until all mounts are in place, the
+ * place of one shows the outer mount, so no request is answered and no program is started before
+ * it has ended. It waits for the server of the outer mount, as long as the engine lets it. */
 static void wait_for_mounts(void)
 {
         int status;

@@ -193,7 +193,8 @@ static int open_terminal(const struct init_request *request, struct program *p, 
 
 /* -- the child ------------------------------------------------------------------------------------------------ */
 
-/* Place the requested descriptors from 0 on; then the error pipe and the program, which exec closes. */
+/* Place the requested descriptors from 0 on; then the error pipe and the program, which exec
+ * closes. */
 static int arrange_descriptors(struct program *p, int *error_fd)
 {
         int high[SPAWN_FDS_MAX + 2], *const last[] = {error_fd, &p->program_fd};

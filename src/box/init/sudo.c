@@ -1,6 +1,7 @@
-/* cloche-sudo, in the PATH of a sandbox whose commands run as root: those of people and scripts that write sudo run
- * too. It gives nobody a right: root runs the command as it is, or as another user by runuser(1) of the image; any
- * other user is refused, as no_new_privs keeps all programs of a box from more rights. Runs in: the box; static. */
+/* cloche-sudo, in the PATH of a sandbox whose commands run as root: those of people and scripts
+ * that write sudo run too. It gives nobody a right: root runs the command as it is, or as
+ * another user by runuser(1) of the image; any other user is refused, as no_new_privs keeps all
+ * programs of a box from more rights. Runs in: the box; static. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>

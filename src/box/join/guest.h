@@ -43,8 +43,8 @@ CLOCHE_GUEST_API int cloche_guest_start(void);
  * (pthread_atfork(3)) count as long as they live: fork and end a child before. */
 CLOCHE_GUEST_API int cloche_guest_freeze(int channel_fd, char *text, size_t size);
 
-/* Tell of a file of the image that was read and not mapped, a module in source form. A fork in a sandbox that changed
- * it fails, as for the mapped ones, which freeze finds. */
+/* Tell of a file of the image that was read and not mapped, a module in source form. A fork in a
+ * sandbox that changed it fails, as for the mapped ones, which freeze finds. */
 CLOCHE_GUEST_API void cloche_guest_loaded(const char *path);
 
 /* Wait for a request for a child: 1. Meanwhile exits of children are reported on the channel. 0: no

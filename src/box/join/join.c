@@ -123,7 +123,8 @@ static int tighten_filter(const struct fork_request *request, struct cloche_err 
         return r == 0 && !request->is_template ? refuse_templates_calls(e) : r;
 }
 
-/* The directory is the image's, or /workspace; a place below the box's writable ones may be missing. */
+/* The directory is the image's, or /workspace; a place below the box's writable ones may be
+ * missing. */
 static int enter_directory(const char *directory, struct cloche_err *e)
 {
         char part[FORK_DIRECTORY_SIZE];

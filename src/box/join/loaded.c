@@ -1,5 +1,5 @@
-/* Runs in: a template, and in its forked children before they serve. The table is memory of the interpreter: code of
- * others may change it, which misleads only its own forks. */
+/* Runs in: a template, and in its forked children before they serve. The table is memory of the
+ * interpreter: code of others may change it, which misleads only its own forks. */
 #include "loaded.h"
 
 #include "base/err.h"
@@ -23,7 +23,8 @@ static struct {
         size_t count, room;
 } loaded;
 
-/* Files of boxes are not compared: only the image's are the same in the template and in its fork. */
+/* Files of boxes are not compared: only the image's are the same in the template and in its
+ * fork. */
 static int is_read_only(const char *path)
 {
         struct statvfs fs;
@@ -80,8 +81,8 @@ void loaded_record(void)
                 fclose(maps);
 }
 
-/* The time of a change tells enough: a guest cannot set it, and an overlay copies a file before it is changed, which is
- * a change itself. The number of the inode may differ in an overlay. */
+/* The time of a change tells enough: a guest cannot set it, and an overlay copies a file before
+ * it is changed, which is a change itself. The number of the inode may differ in an overlay. */
 static int is_unchanged(const struct file *file)
 {
         struct stat st;

@@ -1,5 +1,5 @@
-/* Files of the image that a template has in memory. A fork in a sandbox with a writable root must find them
- * unchanged there: otherwise its memory and its files are of two versions. */
+/* Files of the image that a template has in memory. A fork in a sandbox with a writable root
+ * must find them unchanged there: otherwise its memory and its files are of two versions. */
 #ifndef CLOCHE_BOX_JOIN_LOADED_H
 #define CLOCHE_BOX_JOIN_LOADED_H
 

@@ -192,7 +192,8 @@ long cloche_guest_copy_code(void)
 
                 if (!copy)
                         continue;
-                /* mremap(2) replaces the file's pages in one step, because other threads run in them. */
+                /* mremap(2) replaces the file's pages in one step, because other threads run in
+                 * them. */
                 if (copy_segment(segment, copy, size) == 0 &&
                     mremap(copy, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, segment->from) != MAP_FAILED)
                         moved += (long)size;

@@ -526,7 +526,8 @@ static napi_value lines(napi_env env, napi_callback_info info)
         return ret;
 }
 
-/* For a rehearsal: a socket whose peer has sent a frame and closed. Returns the descriptor, or -1. */
+/* For a rehearsal: a socket whose peer has sent a frame and closed. Returns the descriptor, or
+ * -1. */
 static napi_value lonely_socket(napi_env env, napi_callback_info info)
 {
         int fds[2];

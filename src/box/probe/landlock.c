@@ -106,8 +106,8 @@ static const char *const names[CLOCHE_LANDLOCKED_COUNT] = {
 #undef CLOCHE_LANDLOCKED
 };
 
-/* The same rules as in the program itself: helpers/fs/main.c, helpers/sync/main.c, helpers/image/confine.c,
- * helpers/egress/guard.c. */
+/* The same rules as in the program itself: helpers/fs/main.c, helpers/sync/main.c,
+ * helpers/image/confine.c, helpers/egress/guard.c. */
 static int enter_rules(enum cloche_landlocked program, int *ret_abi, struct cloche_err *e)
 {
         int readable_fd = open(READABLE, O_PATH | O_DIRECTORY | O_CLOEXEC),

@@ -68,7 +68,8 @@ static void close_all_but(int fd)
         close_range((unsigned)fd + 1, ~0u, 0);
 }
 
-/* Every signal is blocked: a signal to the whole tree must not kill the process that reports its end. */
+/* Every signal is blocked: a signal to the whole tree must not kill the process that reports its
+ * end. */
 static _Noreturn void supervise(pid_t copy, int status_fd)
 {
         struct rusage usage;

@@ -11,7 +11,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
-/* Includes reparented children, which bash does not track. The main thread is the parent of all children. */
+/* Includes reparented children, which bash does not track. The main thread is the parent of all
+ * children. */
 #define CHILDREN "/proc/thread-self/children"
 
 extern char **export_env;

@@ -60,7 +60,8 @@ void loadable_hide_traces(void)
         unbind_variable("BASH_EXECUTION_STRING");
 }
 
-/* The shell leaves code by a jump to top_level. The unwind frames of the code undo its unfinished work. */
+/* The shell leaves code by a jump to top_level. The unwind frames of the code undo its
+ * unfinished work. */
 int loadable_guard(int (*work)(void *data), void *data, void (*about_to_undo)(int jump, void *data), int *ret_status)
 {
         procenv_t outer;

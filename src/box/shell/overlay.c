@@ -143,7 +143,8 @@ int overlay_export(const struct session_request *request)
 
 /* -- directory ------------------------------------------------------------------------------------------------- */
 
-/* `cd` sets it like any variable: `cd` needs its value, and the session's must be restored afterwards. */
+/* `cd` sets it like any variable: `cd` needs its value, and the session's must be restored
+ * afterwards. */
 static void put_aside_copied(const char *name)
 {
         const SHELL_VAR *was = put_aside(name);

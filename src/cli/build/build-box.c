@@ -1,5 +1,5 @@
-/* Steps that change files. Each runs in a sandbox of its own, of the image until then; its changes are committed.
- * Runs in: the CLI, as its user. */
+/* Steps that change files. Each runs in a sandbox of its own, of the image until then; its
+ * changes are committed. Runs in: the CLI, as its user. */
 #include "build.h"
 
 #include "cli/output/print.h"
@@ -47,8 +47,8 @@ static void finish_hash(struct sha256_ctx *hash, char ret[BUILD_KEY_SIZE])
         ret[BUILD_KEY_SIZE - 1] = '\0';
 }
 
-/* All that a step's result depends on; the store adds the user. text: with its variables replaced; files: hash of
- * those that it copies, or of the key of another image. */
+/* All that a step's result depends on; the store adds the user. text: with its variables
+ * replaced; files: hash of those that it copies, or of the key of another image. */
 static int make_key(struct build *b, const struct docker_step *step, const char *text, const char *files,
                     char ret[BUILD_KEY_SIZE])
 {

@@ -1,5 +1,6 @@
-/* cloche image build: the instructions that only change the configuration, and the whole. Runs in: the CLI, as its
- * user; steps run in sandboxes of a private daemon, and cloche-image writes the store. */
+/* cloche image build: the instructions that only change the configuration, and the whole.
+ * Runs in: the CLI, as its user; steps run in sandboxes of a private daemon, and
+ * cloche-image writes the store. */
 #include "build.h"
 
 #include "cli/build/command.h"
@@ -289,7 +290,8 @@ static int take_ports(struct build *b, const struct docker_step *step)
 
 /* -- ARG and FROM ----------------------------------------------------------------------------------------------- */
 
-/* The command line comes before the value of the Dockerfile, and for one without a value that of an ARG before FROM. */
+/* The command line comes before the value of the Dockerfile, and for one without a value
+ * that of an ARG before FROM. */
 static int take_arg(struct build *b, const char *word)
 {
         json_t *args = b->stage_count ? build_stage(b)->args : b->args;

@@ -1,4 +1,5 @@
-/* cloche image build: the state of a build, and its steps. Functions print a line and return an exit code, or 0. */
+/* cloche image build: the state of a build, and its steps. Functions print a line and
+ * return an exit code, or 0. */
 #ifndef CLOCHE_CLI_BUILD_BUILD_H
 #define CLOCHE_CLI_BUILD_BUILD_H
 
@@ -11,7 +12,8 @@
 
 #define BUILD_KEY_SIZE 65
 
-/* An image on the way: that of the last step which changed files, and the configuration until now. */
+/* An image on the way: that of the last step which changed files, and the
+ * configuration until now. */
 struct stage {
         char *name;               /* of FROM … AS; NULL: none */
         char *id, *tree;          /* of the image in the store */

@@ -1,4 +1,5 @@
-/* The directory whose files a build may copy. No path leads out of it: links on the way are refused. */
+/* The directory whose files a build may copy. No path leads out of it: links on the way are
+ * refused. */
 #ifndef CLOCHE_CLI_BUILD_CONTEXT_H
 #define CLOCHE_CLI_BUILD_CONTEXT_H
 
@@ -20,8 +21,9 @@ CLOCHE_MUST_CHECK int build_context_open(const char *path, struct context *ret, 
 void build_context_done(struct context *context);
 /* True for an entry that .dockerignore leaves out, with all that is in it. */
 int build_context_ignores(const struct context *context, const char *path, int is_directory);
-/* Find the entries of a source of COPY or ADD. *ret: a list of paths, sorted. -CLOCHE_E_FILE_NOT_FOUND: there is none.
- */
+/* Find the entries of a source of COPY or ADD. *ret: a list of paths, sorted.
+ * -CLOCHE_E_FILE_NOT_FOUND: there is none.
+ * */
 CLOCHE_MUST_CHECK int build_context_find(const struct context *context, const char *source, json_t **ret,
                                          struct cloche_err *e);
 /* Open the directory of a path. *ret_name: its name there. */

@@ -1,4 +1,5 @@
-/* The instructions of a Dockerfile, and the rules of words and variables in them. Pure; the text is anyone's. */
+/* The instructions of a Dockerfile, and the rules of words and variables in them.
+ * Pure; the text is anyone's. */
 #ifndef CLOCHE_CLI_BUILD_DOCKERFILE_H
 #define CLOCHE_CLI_BUILD_DOCKERFILE_H
 

@@ -27,7 +27,8 @@ struct cells {
 
 /* The parameters of context.run, a new reference; NULL if the code is not UTF-8 text. */
 json_t *cells_params(const struct cells *cells, const char *code, size_t size);
-/* 0, or the exit code after a message was printed. ret: the answer, a new reference or NULL; may be NULL. */
+/* 0, or the exit code after a message was printed. ret: the answer, a new reference or NULL; may
+ * be NULL. */
 int cells_run(struct cells *cells, const char *code, size_t size, json_t **ret);
 /* The exit code for an answer. */
 int cells_exit_code(const json_t *answer);

@@ -1,4 +1,5 @@
-/* Decide if a typed cell continues on the next line, from brackets, quotes and words; no language is parsed. */
+/* Decide if a typed cell continues on the next line, from brackets, quotes and words; no
+ * language is parsed. */
 #ifndef CLOCHE_CLI_CELLS_INCOMPLETE_H
 #define CLOCHE_CLI_CELLS_INCOMPLETE_H
 

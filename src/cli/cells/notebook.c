@@ -72,7 +72,8 @@ static int check(const struct notebook *n)
         return bad;
 }
 
-/* Not json_loadf: the caller adds the file's name to the message, and a directory is not an empty file. */
+/* Not json_loadf: the caller adds the file's name to the message, and a directory is not an
+ * empty file. */
 static int load(struct notebook *n)
 {
         json_error_t where;
@@ -258,7 +259,8 @@ static int replace(const char *path, const struct buf *text)
         return r;
 }
 
-/* A link stays: its target is replaced. A special file (a pipe, /dev/stdout) is written directly. */
+/* A link stays: its target is replaced. A special file (a pipe, /dev/stdout) is written
+ * directly. */
 static int write_file(const char *path, const struct buf *text)
 {
         char *whole = realpath(path, NULL);

@@ -15,8 +15,9 @@ struct cells_target {
         sigset_t signals; /* mask before blocking */
 };
 
-/* options: the sandbox, or the image and the packages of the one that is made. context, language: borrowed, NULL: not
- * given. 0, or the exit code after a line was printed. Call cells_target_close() in either case. */
+/* options: the sandbox, or the image and the packages of the one that is made. context,
+ * language: borrowed, NULL: not given. 0, or the exit code after a line was printed. Call
+ * cells_target_close() in either case. */
 int cells_target_open(struct cells_target *target, struct daemon_client *client, const struct sandbox_options *options,
                       const char *context, const char *language);
 /* Delete the created ones. 0, or the exit code. */

@@ -1,6 +1,5 @@
-/* cloche context create, list, get, delete, restart, interrupt, describe, fork, checkpoint, checkpoints, rollback,
- * forget.
- * Runs in: the CLI, as its user. */
+/* cloche context create, list, get, delete, restart, interrupt, describe, fork, checkpoint,
+ * checkpoints, rollback, forget. Runs in: the CLI, as its user. */
 #include "cli/options/options.h"
 #include "cli/output/print.h"
 #include "cli/sandbox/prefix.h"
@@ -144,7 +143,8 @@ static int request_rows(struct cli_request *request, const char *method, json_t 
         return code;
 }
 
-/* A context named like a language was meant to be one of it: the context would be one of Python, of that name. */
+/* A context named like a language was meant to be one of it: the context would be one
+ * of Python, of that name. */
 static int check_name(const struct cli_request *request)
 {
         const char *box = request->positional[0], *name = request->positional[1];

@@ -1,5 +1,5 @@
-/* cloche image build and cloche image debian: images of packages. Runs in: the CLI, as its user; mmdebstrap and npm do
- * the work, with the rights of that user. */
+/* cloche image build and cloche image debian: images of packages. Runs in: the CLI, as its user;
+ * mmdebstrap and npm do the work, with the rights of that user. */
 #include "cli/build/command.h"
 #include "cli/options/options.h"
 #include "cli/run/debian-image.h"

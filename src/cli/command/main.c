@@ -1,5 +1,5 @@
-/* cloche: the command line. A subcommand is one file with its descriptor; help and dispatch use the table.
- * Runs in: the CLI, as its user. */
+/* cloche: the command line. A subcommand is one file with its descriptor; help and dispatch use
+ * the table. Runs in: the CLI, as its user. */
 #include "cli.h"
 #include "cli/options/complete.h"
 #include "cli/options/options.h"
@@ -129,7 +129,8 @@ static const struct cli_command *by_second_word(int count, char **words)
         return NULL;
 }
 
-/* The word of a command at `index` (0, 1) of those typed, with the ones behind it; NULL: the first one differs. */
+/* The word of a command at `index` (0, 1) of those typed, with the ones behind it;
+ * NULL: the first one differs. */
 static const char *own_word(const struct cli_command *command, int index, char **words)
 {
         if (index && !is_first_word(command, words[0]))
@@ -294,7 +295,8 @@ static int start(int argc, char **argv)
         return unknown(argc - 1, argv + 1);
 }
 
-/* Return the exit code of a command that printed: output that was lost, on a full disk, is an error. */
+/* Return the exit code of a command that printed: output that was lost, on a full disk, is an
+ * error. */
 static int finish(int code)
 {
         int is_lost, reason;

@@ -39,7 +39,8 @@ static int try_set_up(struct cli_request *request, const struct cloche_prefix_op
         return code;
 }
 
-/* A privileged helper writes the set-up: this process has dropped its rights after reading guest data. */
+/* A privileged helper writes the set-up: this process has dropped its rights after reading guest
+ * data. */
 static int create(struct cli_request *request)
 {
         struct saving saving = {

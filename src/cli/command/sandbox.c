@@ -1,5 +1,6 @@
-/* cloche sandbox create, ls, get, metrics, set, stop, save, commit, pause, resume, fork, snapshot, rm; cloche snapshot
- * ls, get, rm; cloche packages ls, rm. Runs in: the CLI, as its user. */
+/* cloche sandbox create, ls, get, metrics, set, stop, save, commit, pause, resume, fork,
+ * snapshot, rm; cloche snapshot ls, get, rm; cloche packages ls, rm. Runs in: the CLI, as its
+ * user. */
 #include "cli/options/options.h"
 #include "cli/options/quantity.h"
 #include "cli/output/object.h"

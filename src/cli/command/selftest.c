@@ -147,7 +147,8 @@ static const char *may(const struct cloche_right_trial *trial)
         return trial->is_open ? "may" : "may not";
 }
 
-/* The holders that an open right must be refused to: a right that set-up code lacks, a context lacks too. */
+/* The holders that an open right must be refused to: a right that set-up code lacks, a context
+ * lacks too. */
 static const char *whom(const struct cloche_right_report *right)
 {
         return right->trials[CLOCHE_HOLDER_SET_UP].may ? "contexts" : "both";

@@ -216,7 +216,8 @@ static int is_named(const json_t *language, const char *word)
                is_among(json_object_get(language, "aliases"), word);
 }
 
-/* True if `word` is a language. Otherwise *ret_of_file is the language of a file of that name, NULL: none. */
+/* True if `word` is a language. Otherwise *ret_of_file is the language of a file of that name,
+ * NULL: none. */
 static int find_language(const json_t *languages, const char *word, const json_t **ret_of_file)
 {
         const char *dot = strrchr(word, '.');

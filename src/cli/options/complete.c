@@ -27,7 +27,8 @@ static void offer(const char *candidate, size_t size, const char *typed, const c
                 printf("%.*s\t%s\n", (int)size, candidate, summary);
 }
 
-/* has_contexts: only languages whose interpreters stay: those of templates that need no compiler. */
+/* has_contexts: only languages whose interpreters stay: those of templates that need no
+ * compiler. */
 static void offer_languages_with(int has_contexts, const char *typed)
 {
         char *text = NULL;

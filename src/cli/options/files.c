@@ -1,4 +1,5 @@
-/* The options that add files and directories of the host to a box. Runs in: the command line, as its user. */
+/* The options that add files and directories of the host to a box. Runs in: the
+ * command line, as its user. */
 #include "cli/run/mounts.h"
 #include "options.h"
 

@@ -67,14 +67,17 @@ struct cli_option {
         const char *help;
 };
 
-/* Return the option of a command after `option` (NULL: the first) in the order of help; NULL: none. */
+/* Return the option of a command after `option` (NULL: the first) in the order of help; NULL:
+ * none. */
 const struct cli_option *options_next(const struct cli_command *command, const struct cli_option *option);
 /* Return a command's option of that name or alias; NULL: none. */
 const struct cli_option *options_find(const struct cli_command *command, const char *word, size_t size);
-/* Parse argv (after the subcommand's name) into *request. 0, or the exit code after a line was printed. */
+/* Parse argv (after the subcommand's name) into *request. 0, or the exit code after a line was
+ * printed. */
 int options_parse(const struct cli_command *command, int argc, char **argv, struct cli_request *request);
-/* Take the word at `at`: a language followed by a file with code, or a file whose name implies the
- * language. Does nothing if code was given already. 0, or the exit code after a line was printed. */
+/* Take the word at `at`: a language followed by a file with code, or a file whose name
+ * implies the language. Does nothing if code was given already. 0, or the exit code
+ * after a line was printed. */
 int options_take_code_word(struct cli_request *request, int at);
 int options_is_language(const char *word);
 /* True for a language, or a file name with a language's suffix. */
@@ -86,7 +89,8 @@ int options_keep_text(struct cli_request *request, char *text);
 void options_done(struct cli_request *request);
 void options_help(const struct cli_command *command);
 
-/* The functions of rows with the kind CALL, and of limits. 0, or an exit code after a line was printed. */
+/* The functions of rows with the kind CALL, and of limits. 0, or an exit code after a line was
+ * printed. */
 #define DECLARE_FLAG(target)
 #define DECLARE_TEXT(target)
 #define DECLARE_COUNT(target)

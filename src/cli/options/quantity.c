@@ -11,7 +11,8 @@ struct unit {
         double factor;
 };
 
-/* Ascending; of several names of a unit the last is printed. Binary, as in control groups: 1G is 1024M. */
+/* Ascending; of several names of a unit the last is printed. Binary, as in control groups: 1G is
+ * 1024M. */
 static const struct unit sizes[] = {
         {"B", 1},        {"KiB", 0x1p10},
         {"KB", 0x1p10},  {"K", 0x1p10},

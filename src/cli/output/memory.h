@@ -10,8 +10,9 @@ struct spare_memory {
         uint64_t bytes;    /* of all boxes together */
 };
 
-/* Work of a privileged helper: write a struct spare_memory. data: the number of templates, an unsigned.
- * Inspects the keeper that this process' parent started last; its oldest boxes are the templates. */
+/* Work of a privileged helper: write a struct spare_memory. data: the number of templates,
+ * an unsigned. Inspects the keeper that this process' parent started last; its oldest
+ * boxes are the templates. */
 int memory_of_spares(void *data, int out_fd);
 
 #endif

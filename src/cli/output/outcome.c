@@ -132,8 +132,8 @@ int outcome_sync_failed(const json_t *sync)
 
 /* -- denials ---------------------------------------------------------------------------------------------------- */
 
-/* The path is of the guest's choice, and the option goes to a shell. print_name() shows some characters beyond ASCII in
- * another form. */
+/* The path is of the guest's choice, and the option goes to a shell. print_name() shows some
+ * characters beyond ASCII in another form. */
 static int is_quotable(const char *pattern)
 {
         for (const char *c = pattern; *c; c++)

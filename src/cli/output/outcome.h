@@ -1,4 +1,5 @@
-/* The outcome of mounted directories: reported during and after a run; unwritten changes are kept. */
+/* The outcome of mounted directories: reported during and after a run; unwritten changes are
+ * kept. */
 #ifndef CLOCHE_CLI_OUTPUT_OUTCOME_H
 #define CLOCHE_CLI_OUTPUT_OUTCOME_H
 
@@ -15,7 +16,8 @@ struct outcome {
 /* Call before the engine starts: registers events of the run and the process that keeps changes. 0,
  * or a line was printed. */
 int outcome_prepare(struct cli_request *request);
-/* After the run: keep its unwritten changes, if any. Call outcome_done() on ret after a failure too. */
+/* After the run: keep its unwritten changes, if any. Call outcome_done() on ret after a failure
+ * too. */
 int outcome_settle(struct cli_request *request, cloche_result *result, struct outcome *ret);
 /* Print a line for each warning and, with has_denials, for each connection and name refused; of
  * a run that failed, for the first of them in any case. 1:

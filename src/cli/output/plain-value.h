@@ -7,9 +7,9 @@
 
 #include <jansson.h>
 
-/* Maps and objects become objects; sets and typed arrays arrays; big integers digits; bytes and buffers
- * base64 text; dates and regular expressions text; errors objects of name, message and their fields;
- * undefined, NaN and infinities null. 0, or the negative errno of buf_append. */
+/* Maps and objects become objects; sets and typed arrays arrays; big integers digits; bytes and
+ * buffers base64 text; dates and regular expressions text; errors objects of name, message and
+ * their fields; undefined, NaN and infinities null. 0, or the negative errno of buf_append. */
 int plain_value(struct buf *out, const json_t *value);
 
 #endif

@@ -15,15 +15,17 @@ void print_name(FILE *out, const char *name); /* NULL: "?" */
 
 /* Print a JSON string, or its tagged bytes. */
 void print_path(FILE *out, const json_t *path);
-/* The bytes, owned by the caller, terminated; NULL if the value is neither form or contains a NUL. */
+/* The bytes, owned by the caller, terminated; NULL if the value is neither form or contains a
+ * NUL. */
 char *output_path_bytes(const json_t *path);
 
 /* Print a RefusedConnection or SandboxDenial of spec/answers.def as a line. */
 void print_refused(FILE *out, const json_t *denied);
-/* Print a line for each of an answer's denials; returns their number. of: the process that each line
- * names; NULL: none. */
+/* Print a line for each of an answer's denials; returns their number. of: the process that
+ * each line names; NULL: none. */
 size_t print_denials(FILE *out, const char *of, const json_t *answer);
-/* Commands that are printed from now on are for the daemon with this socket, which --socket named; it is not copied. */
+/* Commands that are printed from now on are for the daemon with this socket, which --socket
+ * named; it is not copied. */
 void print_for_socket(const char *path);
 /* Print text of the daemon. A `cloche net SANDBOX` in it gets the named socket. */
 void print_advice(FILE *out, const char *text, enum print_as as);

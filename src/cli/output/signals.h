@@ -1,4 +1,5 @@
-/* The signals that cancel work or report a new terminal size; blocked, and read through a descriptor. */
+/* The signals that cancel work or report a new terminal size; blocked, and read through a
+ * descriptor. */
 #ifndef CLOCHE_CLI_OUTPUT_SIGNALS_H
 #define CLOCHE_CLI_OUTPUT_SIGNALS_H
 

@@ -221,7 +221,8 @@ static int none_here(const char *newest)
                        newest);
 }
 
-/* Names are in order of age. A damaged set has no directory to match, so it is reported in any case. */
+/* Names are in order of age. A damaged set has no directory to match, so it is reported in any
+ * case. */
 static int open_newest(int all_fd, struct changes_kept *ret)
 {
         char *here = realpath(".", NULL), **names;
@@ -405,7 +406,8 @@ static int finish(struct keeping *keeping, const json_t *mount, uint32_t count)
         return r;
 }
 
-/* The privileged helper: create a directory, send its descriptor, and rename it into place when filled. */
+/* The privileged helper: create a directory, send its descriptor, and rename it into place when
+ * filled. */
 static int keep(void *data, int fd)
 {
         struct keeping keeping = {-EBADF, -EBADF, -EBADF, "", ""};

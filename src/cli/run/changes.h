@@ -50,7 +50,8 @@ int changes_find_mount(const char *const *targets, size_t count, const char *pat
 
 /* -- keeping -- */
 
-/* Call before dropping privilege. mount: the run's, borrowed until the privileged helper has ended. */
+/* Call before dropping privilege. mount: the run's, borrowed until the privileged helper has
+ * ended. */
 int changes_prepare(struct privileged_helper *helper, const json_t *mount);
 /* Keep a set of count changes. Ends the privileged helper; a failure leaves nothing behind. */
 int cli_changes_keep(struct privileged_helper *helper, const cloche_changeset *set, uint32_t count,

@@ -1,5 +1,5 @@
-/* Images that mmdebstrap makes. Runs in: the CLI, as its user; mmdebstrap does the work, with the rights of that user,
- * and cloche-image imports the result. */
+/* Images that mmdebstrap makes. Runs in: the CLI, as its user; mmdebstrap does the work, with
+ * the rights of that user, and cloche-image imports the result. */
 #include "debian-image.h"
 
 #include "cli/options/options.h"
@@ -74,7 +74,8 @@ static int names_suite(const char *path, const char *suite)
         return found;
 }
 
-/* The packages come from the suites that the files name, whatever the image's suite is: another one is refused. */
+/* The packages come from the suites that the files name, whatever the image's suite
+ * is: another one is refused. */
 static int choose_sources(const struct debian_image *image, struct sources *ret)
 {
         size_t count = 0;
@@ -105,7 +106,8 @@ static int choose_sources(const struct debian_image *image, struct sources *ret)
 static atomic_int working;
 static atomic_int is_cancelled;
 
-/* The program removes its files and ends; then this process does. The import leaves nothing when it is killed. */
+/* The program removes its files and ends; then this process does. The import leaves
+ * nothing when it is killed. */
 static void on_signal(int number)
 {
         int group = atomic_load(&working);
@@ -126,7 +128,8 @@ static void catch_signals(void)
         sigaction(SIGHUP, &action, NULL);
 }
 
-/* mmdebstrap mounts /proc and others for root, in this namespace: they end with it, however it ends. */
+/* mmdebstrap mounts /proc and others for root, in this namespace: they end with it, however it
+ * ends. */
 static int hide_mounts(void)
 {
         return unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
@@ -147,8 +150,8 @@ static _Noreturn void become(const char *const *argv, int out_fd, const sigset_t
         _exit(errno == ENOENT ? STATUS_MISSING : 126);
 }
 
-/* Return the exit status as shells count it, or -errno. mmdebstrap waits for its child when it gets a signal, so the
- * child must get it too: they have a process group of their own. */
+/* Return the exit status as shells count it, or -errno. mmdebstrap waits for its child when it
+ * gets a signal, so the child must get it too: they have a process group of their own. */
 static int run_program(const char *const *argv, int out_fd)
 {
         sigset_t before;
@@ -276,7 +279,8 @@ static int make(struct cli_request *request, const struct debian_image *image, c
         return code;
 }
 
-/* A store that refuses the import, or the name, shall do so before the work, which takes minutes. */
+/* A store that refuses the import, or the name, shall do so before the work, which takes
+ * minutes. */
 static int check_store(const struct cli_request *request, const char *name)
 {
         json_t *answer = NULL;

@@ -12,12 +12,13 @@ struct privileged_helper {
         int fd;
 };
 
-/* work: its result is the child's exit code; its output on out_fd is the answer. 0, or a line was printed. */
+/* work: its result is the child's exit code; its output on out_fd is the answer. 0, or a line
+ * was printed. */
 int privileged_helper_prepare(struct privileged_helper *helper, int (*work)(void *data, int out_fd), void *data);
 /* Start the task and read the answer. The exit code of work, or -1 without a complete answer. */
 int privileged_helper_run(struct privileged_helper *helper, void *answer, size_t size);
-/* The same in steps, for work that exchanges more data over privileged helper->fd: 0 or -errno, then the exit
- * code or -1. */
+/* The same in steps, for work that exchanges more data over privileged helper->fd: 0 or -errno,
+ * then the exit code or -1. */
 int privileged_helper_start(struct privileged_helper *helper);
 int privileged_helper_wait(struct privileged_helper *helper);
 /* End it without performing the task; also valid if never prepared or already ended. */

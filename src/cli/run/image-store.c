@@ -121,7 +121,8 @@ static void show(const json_t *params)
 
 /* -- users of a tree ------------------------------------------------------------------------------------------ */
 
-/* Return the process that holds a lock of flock(2) on this file; 0: none is known. proc_locks(5). */
+/* Return the process that holds a lock of flock(2) on this file; 0: none is known.
+ * proc_locks(5). */
 static long find_locker(const struct stat *status)
 {
         FILE *locks = fopen("/proc/locks", "re");
@@ -195,7 +196,8 @@ static void name_sandboxes(const char *tree, struct cloche_err *e)
         daemon_close(&client);
 }
 
-/* cloche-image sees no processes, so its message names the tree alone: add a process that uses it. */
+/* cloche-image sees no processes, so its message names the tree alone: add a process that uses
+ * it. */
 static void name_user(int store_fd, struct cloche_err *e)
 {
         const char *found = e->code == CLOCHE_E_STATE ? strstr(e->msg, "sha256-") : NULL;

@@ -24,7 +24,8 @@ struct image_store {
         int is_open;
 };
 
-/* Send a request without printing an error of the store: *ret_e has it, code 0 if a line was printed. */
+/* Send a request without printing an error of the store: *ret_e has it, code 0 if a line was
+ * printed. */
 int image_store_ask(const struct cli_request *request, struct image_store *store, const char *method, json_t *params,
                     json_t **ret, struct cloche_err *ret_e);
 void image_store_end(struct image_store *store);

@@ -71,7 +71,8 @@ static void catch_signals(void)
         signal(SIGPIPE, SIG_IGN);
 }
 
-/* The keeper retains root's rights; this process needs none, and verifies that it cannot regain them. */
+/* The keeper retains root's rights; this process needs none, and verifies that it cannot regain
+ * them. */
 int session_drop_privilege(struct cloche_err *e)
 {
         return privilege_is_root() ? privilege_become(SESSION_ENGINE_UID, e) : privilege_gain_none(e);

@@ -1,4 +1,5 @@
-/* An engine with one run, shared by the subcommands: signals cancel the run, and privilege is dropped early. */
+/* An engine with one run, shared by the subcommands: signals cancel the run, and
+ * privilege is dropped early. */
 #ifndef CLOCHE_CLI_RUN_SESSION_H
 #define CLOCHE_CLI_RUN_SESSION_H
 

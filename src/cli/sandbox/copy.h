@@ -13,22 +13,24 @@ struct copy {
         struct daemon_client client;
         const char *sandbox;
         int code; /* exit code so far: entries that fail are reported and skipped */
-        /* Return true for an entry below a directory of the host that stays there; name: with those of the
-         * directories, from the one that was given on. NULL: none does. */
+        /* Return true for an entry below a directory of the host that stays there; name: with
+         * those of the directories, from the one that was given on. NULL: none does. */
         int (*stays)(void *data, const char *name, int is_directory);
         void *stays_data;
 };
 
 /* Each returns 0, or the exit code after a line was printed. */
 
-/* inside: an absolute path of the sandbox, or one below its /workspace; host: a path of the host, or "-". */
+/* inside: an absolute path of the sandbox, or one below its /workspace; host: a path of the
+ * host, or "-". */
 int cli_copy_in(struct copy *copy, const char *host, const char *inside);
-/* Copy the entry of an open directory to exactly that path; the contents of a directory join those that are there.
- * name: for messages. */
+/* Copy the entry of an open directory to exactly that path; the contents of a directory join
+ * those that are there. name: for messages. */
 int cli_copy_entry(struct copy *copy, int dir_fd, const char *entry, const char *name, const char *inside);
 int cli_copy_out(struct copy *copy, const char *inside, const char *host);
 
-/* One request for a path; more is stolen and may be NULL. *ret: the answer, to be freed; ret may be NULL. */
+/* One request for a path; more is stolen and may be NULL. *ret: the answer, to be freed; ret may
+ * be NULL. */
 int copy_request(struct copy *copy, const char *method, const char *path, json_t *more, const void *data, size_t size,
                  struct daemon_message *ret, struct cloche_err *e);
 /* "directory/name", or name when directory is ""; -CLOCHE_E_TOO_LARGE. */

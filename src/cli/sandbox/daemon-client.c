@@ -116,7 +116,8 @@ static void read_event(const struct rpc_message *message, struct daemon_message 
 static void read_failure(const struct rpc_message *message, struct daemon_message *ret)
 {
         ret->kind = DAEMON_FAILURE;
-        /* An unknown method means that the daemon is older than this program; report a caller's fault. */
+        /* An unknown method means that the daemon is older than this program; report a caller's
+         * fault. */
         if (message->error_code == RPC_UNKNOWN_METHOD)
                 err_set(&ret->e, CLOCHE_E_INVALID_ARGUMENT,
                         "the daemon is older than this program (restart it: cloche daemon stop): %s",

@@ -44,7 +44,8 @@ CLOCHE_MUST_CHECK int daemon_open(const char *path, int takes_notice, struct dae
 CLOCHE_MUST_CHECK int daemon_adopt(int fd, struct daemon_client *ret, struct cloche_err *e);
 void daemon_close(struct daemon_client *c);
 
-/* Queue a request. params is stolen, NULL if jansson refused them; *ret_id identifies the request. */
+/* Queue a request. params is stolen, NULL if jansson refused them; *ret_id identifies the
+ * request. */
 CLOCHE_MUST_CHECK int daemon_request(struct daemon_client *c, const char *method, json_t *params,
                                      const void *attachments, size_t attachments_size, json_int_t *ret_id,
                                      struct cloche_err *e);

@@ -6,8 +6,8 @@
 
 #include <stddef.h>
 
-/* LOCATE_ONLY starts nothing. LOCATE_THEN_START starts cloched when no daemon answers. START_ONLY runs
- * cloched, which waits for a daemon that is exiting. */
+/* LOCATE_ONLY starts nothing. LOCATE_THEN_START starts cloched when no daemon answers.
+ * START_ONLY runs cloched, which waits for a daemon that is exiting. */
 enum locate { LOCATE_ONLY, LOCATE_THEN_START, START_ONLY };
 
 /* The program cloched, by which a private daemon is started. */

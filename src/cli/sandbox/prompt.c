@@ -245,7 +245,8 @@ enum prompt_end prompt_read(struct prompt *p, const char *text, const char **ret
         free(p->text);
         p->text = strdup(text);
         p->end = PROMPT_LINE;
-        /* Prepare the terminal before the prompt appears: Ctrl-D typed in line mode would be lost. */
+        /* Prepare the terminal before the prompt appears: Ctrl-D typed in line mode would be
+         * lost. */
         el_set(p->editor, EL_PREP_TERM, 1);
         *ret = p->text ? el_gets(p->editor, &size) : NULL;
         *ret_size = *ret && size > 0 ? (size_t)size : 0;

@@ -35,17 +35,19 @@ void sandbox_options_done(struct sandbox_options *words);
 int sandbox_open(const struct cli_request *request, struct daemon_client *ret);
 /* Send a request and wait. ret: the answer in text form, a new reference; may be NULL. */
 int sandbox_request(struct daemon_client *c, const char *method, json_t *params, json_t **ret);
-/* Fail unless the sandbox exists: most operations create it, and deletion succeeds. 0, or a line was printed. */
+/* Fail unless the sandbox exists: most operations create it, and deletion succeeds.
+ * 0, or a line was printed. */
 int sandbox_require(struct daemon_client *c, const char *sandbox);
-/* Ensure the session that -s names. Without -s no request is sent: the default one is created at first use. */
+/* Ensure the session that -s names. Without -s no request is sent: the default one is created at
+ * first use. */
 int sandbox_session(struct daemon_client *c, const struct cli_request *request);
-/* Print one line at the first use of a sandbox that lost its latest changes, unless --json was given.
- * A failure here recurs in the actual request, which reports it. */
+/* Print one line at the first use of a sandbox that lost its latest changes, unless --json was
+ * given. A failure here recurs in the actual request, which reports it. */
 void sandbox_print_lost(struct daemon_client *c, const struct cli_request *request, const char *sandbox);
 /* Open, send one request, close. */
 int sandbox_request_once(const struct cli_request *request, const char *method, json_t *params, json_t **ret);
-/* Send one request for each word of the command line, which is its parameter of this name; all are tried. Returns the
- * last exit code that is not 0. */
+/* Send one request for each word of the command line, which is its parameter of this name; all
+ * are tried. Returns the last exit code that is not 0. */
 int sandbox_request_each(const struct cli_request *request, const char *method, const char *parameter);
 
 /* Print an error on standard error with terminal controls escaped: it may quote a guest. */

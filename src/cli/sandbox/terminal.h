@@ -1,4 +1,5 @@
-/* Change the mode of the user's terminal. A child process restores it, however this process ends. */
+/* Change the mode of the user's terminal. A child process restores it, however this process
+ * ends. */
 #ifndef CLOCHE_CLI_SANDBOX_TERMINAL_H
 #define CLOCHE_CLI_SANDBOX_TERMINAL_H
 

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Exit code 0: the sandbox's image can make a squashfs archive of a tar archive (squashfs-tools 4.5). */
+/* Exit code 0: the sandbox's image can make a squashfs archive of a tar archive (squashfs-tools
+ * 4.5). */
 #define CAN_SQUASH "mksquashfs -help 2>&1 | grep -q -e '^-tar'"
 /* Limited: by default it uses memory and processors as the host has them. */
 #define SQUASH                                                                                                        \

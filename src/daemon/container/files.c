@@ -192,8 +192,8 @@ static int is_base64(const struct container_request *q)
         return encoding && strcmp(encoding, "base64") == 0;
 }
 
-/* The content is sent beside the JSON of the request: reading a MiB of JSON text takes the sandbox's
- * program 10 to 20 ms. */
+/* The content is sent beside the JSON of the request: reading a MiB of JSON text takes the
+ * sandbox's program 10 to 20 ms. */
 static void write_bytes(struct container_request *q, const struct buf *bytes)
 {
         json_t *tag = json_pack("{s:s, s:i, s:I}", "$", "bytes", "at", 0, "n", (json_int_t)bytes->size);

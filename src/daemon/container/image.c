@@ -1,5 +1,6 @@
-/* The image of a sandbox that a request makes: the first of cloched --container-image, or the one of them that
- * the request names. Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
+/* The image of a sandbox that a request makes: the first of cloched --container-image, or
+ * the one of them that the request names. Runs in: cloched-engine, on its loop, with the
+ * rights of the daemon's user. */
 #include "internal.h"
 
 #include "daemon/core/log.h"

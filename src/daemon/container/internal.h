@@ -147,7 +147,8 @@ void container_request_free(struct container_request *q);
 /* Check the request and handle it, when its body is complete. text: the body, or NULL. */
 void container_request_handle(struct container_request *q, const char *verb, const char *path, const char *text,
                               size_t size);
-/* Call container_handle_named() once the sandbox that the request makes has its image; or refuse the request. */
+/* Call container_handle_named() once the sandbox that the request makes has its
+ * image; or refuse the request. */
 void container_handle_image(struct container_request *q);
 /* Log the names of --container-image that the store lacks: it may get them later. */
 void container_check_images(struct daemon *d);

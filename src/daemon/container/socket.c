@@ -65,8 +65,8 @@ static void request_closed(struct container_request *q)
         container_request_free(q);
 }
 
-/* Send the message with text, which is JSON, as its body. A large body is not parsed for that: it would be most of the
- * request's processor time. message is stolen. */
+/* Send the message with text, which is JSON, as its body. A large body is not parsed for that:
+ * it would be most of the request's processor time. message is stolen. */
 static void send_around(struct container_socket *s, json_t *message, const char *text, size_t size)
 {
         _cleanup_buf_ struct buf whole = BUF_INIT(SIZE_MAX / 2);

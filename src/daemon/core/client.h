@@ -71,10 +71,12 @@ struct client_request {
                              */
 
 void client_init(struct client *client, struct daemon *d, const struct face *face, int64_t principal, int peer_fd);
-/* Cancel its requests, release its prefixes, fail the calls of its host functions, free its memory. */
+/* Cancel its requests, release its prefixes, fail the calls of its host functions, free its
+ * memory. */
 void client_done(struct client *client);
 
-/* -- requests that are answered later: runs, set-ups of prefixes, syncs and requests about sandboxes */
+/* -- requests that are answered later: runs, set-ups of prefixes, syncs and requests about
+ * sandboxes */
 
 /* The first member of the object that does the work. */
 struct client_pending {
@@ -84,7 +86,8 @@ struct client_pending {
         json_t *id;
         const struct client_pending_kind {
                 void (*cancel)(struct client_pending *pending);
-                /* Stop or continue its events, which may end and free it; NULL: it has none that can wait. */
+                /* Stop or continue its events, which may end and free it; NULL: it has none that
+                 * can wait. */
                 void (*hold)(struct client_pending *pending, int hold);
                 void (*on_client_closed)(struct client_pending *pending);
         } * kind;

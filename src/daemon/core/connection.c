@@ -375,7 +375,8 @@ static void update_poll(struct connection *c)
                 events = UV_READABLE;
         if (c->kind == CONNECTION_FRAMES && client_unwritten(&c->client) > 0)
                 events |= UV_WRITABLE;
-        /* Else libuv would take the socket off the loop and put it on again (engine/loop/watch.h). */
+        /* Else libuv would take the socket off the loop and put it on again
+         * (engine/loop/watch.h). */
         if (events == c->events)
                 return;
         c->events = events;

@@ -1,5 +1,6 @@
-/* cloched: the supervisor, or the engine's process that it starts. The steps are in the order that
- * their privileges require. Runs in: both, with the rights of their starter until privilege_drop. */
+/* cloched: the supervisor, or the engine's process that it starts. The steps are in
+ * the order that their privileges require. Runs in: both, with the rights of their
+ * starter until privilege_drop. */
 #include "auth.h"
 #include "connection.h"
 #include "daemon/start/confine.h"

@@ -13,10 +13,12 @@
 
 #define URL_BYTES_MAX 2048
 #define PRESET_NAME_MAX 40
-/* Without blanks, quotes, backslashes and control characters: a URL needs no escape in a variable, nor in YAML. */
+/* Without blanks, quotes, backslashes and control characters: a URL needs no escape in
+ * a variable, nor in YAML. */
 #define URL_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~:/?#[]@!$&()*+,;=%"
 
-/* The preset of a tool's index in network policies, and the variables that the tool reads (spec/packages.def). */
+/* The preset of a tool's index in network policies, and the variables that the tool
+ * reads (spec/packages.def). */
 static const struct kind {
         const char *name, *preset, *first,
                 *others;     /* others: further indexes, with blanks between; NULL: there is only one */

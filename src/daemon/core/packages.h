@@ -1,5 +1,5 @@
-/* The options about packages and networks: where tools in sandboxes install from, and the names that
- * hosts and ports have in network policies. */
+/* The options about packages and networks: where tools in sandboxes install from, and the names
+ * that hosts and ports have in network policies. */
 #ifndef CLOCHE_DAEMON_CORE_PACKAGES_H
 #define CLOCHE_DAEMON_CORE_PACKAGES_H
 
@@ -13,10 +13,11 @@ const char *packages_check_proxy(const char *value);
 
 /* The variables of all programs in sandboxes, an object of text; NULL: no memory. */
 json_t *packages_env(const struct daemon_options *o);
-/* The part of it that runs with a network have: gem reads a file, which only sandboxes have. New, or NULL. */
+/* The part of it that runs with a network have: gem reads a file, which only
+ * sandboxes have. New, or NULL. */
 json_t *packages_env_of_runs(const json_t *env);
-/* The configuration file of gem, whose path is in packages_env(); *ret is NULL without a need for one.
- * -ENOMEM. */
+/* The configuration file of gem, whose path is in packages_env(); *ret is NULL without
+ * a need for one. -ENOMEM. */
 int packages_gemrc(const struct daemon_options *o, char **ret);
 
 /* For NAME=RULE,…. As packages_check_index(). */

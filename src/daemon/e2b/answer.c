@@ -1,6 +1,6 @@
-/* Answers of the API, in the shape that its clients expect of each part, and streams of Connect
- * (https://connectrpc.com/docs/protocol). Runs in: cloched-engine, on its loop, with the rights of the daemon's
- * user. */
+/* Answers of the API, in the shape that its clients expect of each part, and streams of
+ * Connect (https://connectrpc.com/docs/protocol). Runs in: cloched-engine, on its loop, with
+ * the rights of the daemon's user. */
 #include "internal.h"
 
 #include "base/clock.h"
@@ -139,8 +139,8 @@ void e2b_stream_begin(struct e2b_request *q)
         http_stream_raw(q->request, 200, STREAM_TYPE, -1);
 }
 
-/* message: stolen. A message that is lost ends the stream without its last envelope, which the client takes for
- * a failure. */
+/* message: stolen. A message that is lost ends the stream without its last envelope, which the
+ * client takes for a failure. */
 static void send_envelope(struct e2b_request *q, unsigned flags, json_t *message)
 {
         char *text = json_dump_text(message, JSON_COMPACT);

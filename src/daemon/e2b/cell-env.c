@@ -1,12 +1,13 @@
-/* Variables of one cell: silent cells around it set them in the interpreter and put the earlier ones back. Runs in:
- * cloched-engine, on its loop, with the rights of the daemon's user. */
+/* Variables of one cell: silent cells around it set them in the interpreter and put the earlier
+ * ones back. Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "cell-env.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* In before, %s stands for the variables: an object in JSON, which Python and JavaScript read too. */
+/* In before, %s stands for the variables: an object in JSON, which Python and JavaScript read
+ * too. */
 static const struct {
         const char *language, *before, *after;
 } of_objects[] = {

@@ -1,5 +1,5 @@
-/* The code interpreter: cells and contexts. Runs in: cloched-engine, on its loop, with the rights of the daemon's
- * user. */
+/* The code interpreter: cells and contexts. Runs in: cloched-engine, on its loop, with the
+ * rights of the daemon's user. */
 #include "cell-env.h"
 #include "internal.h"
 

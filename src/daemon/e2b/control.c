@@ -1,5 +1,5 @@
-/* The control plane: sandboxes that are made, found, paused and ended. Runs in: cloched-engine, on its loop, with
- * the rights of the daemon's user. */
+/* The control plane: sandboxes that are made, found, paused and ended. Runs in: cloched-engine,
+ * on its loop, with the rights of the daemon's user. */
 #include "sandbox.h"
 
 #include "base/clock.h"
@@ -57,8 +57,9 @@ static int is_everywhere(const json_t *rules)
         return 0;
 }
 
-/* The policy of the core. There denials win, here permissions do: both lists together can be had only if one of
- * them denies everything. NULL: the daemon's own; or the request was refused, with *ret_refused. */
+/* The policy of the core. There denials win, here permissions do: both lists together can be
+ * had only if one of them denies everything. NULL: the daemon's own; or the request was
+ * refused, with *ret_refused. */
 static json_t *policy_of(struct e2b_request *q, const json_t *network, int has_internet, int *ret_refused)
 {
         static const char *const absent[] = {"rules", "egressProxy", "maskRequestHost", "httpsPorts"};
@@ -411,8 +412,8 @@ static int decode_again(const json_t *pairs, json_t **ret, struct cloche_err *e)
         return r;
 }
 
-/* The value is a query of its own, k=v&k2=v2, whose parts the clients encode twice. False: the request was
- * refused. */
+/* The value is a query of its own, k=v&k2=v2, whose parts the clients encode twice. False:
+ * the request was refused. */
 static int read_metadata(struct e2b_request *q, struct filter *f)
 {
         char *text = e2b_query(q, "metadata");
@@ -458,9 +459,9 @@ void e2b_on_list(struct e2b_request *q)
 
 /* -- ends -------------------------------------------------------------------------------------------------------- */
 
-/* A stream that breaks off makes the client ask for the sandbox's health, which says that it is gone. A stream
- * that ended as usual would look like a process that was killed. It breaks off outside of the core's callbacks, in
- * which no request may be cancelled. */
+/* A stream that breaks off makes the client ask for the sandbox's health, which says that it is
+ * gone. A stream that ended as usual would look like a process that was killed. It breaks off
+ * outside of the core's callbacks, in which no request may be cancelled. */
 static void cut_streams(struct e2b *e2b, const char *sandbox)
 {
         struct e2b_request *q;

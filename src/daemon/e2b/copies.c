@@ -1,5 +1,5 @@
-/* Forks and snapshots of sandboxes, and their usage over time. Runs in: cloched-engine, on its loop, with the rights
- * of the daemon's user. */
+/* Forks and snapshots of sandboxes, and their usage over time. Runs in: cloched-engine, on its
+ * loop, with the rights of the daemon's user. */
 #include "sandbox.h"
 
 #include "base/clock.h"

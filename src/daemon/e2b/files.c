@@ -1,5 +1,5 @@
-/* Files of envd (filesystem.Filesystem). Runs in: cloched-engine, on its loop, with the rights of the daemon's
- * user. */
+/* Files of envd (filesystem.Filesystem). Runs in: cloched-engine, on its loop, with the
+ * rights of the daemon's user. */
 #include "internal.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Processes of envd (process.Process): started by argv, found by pid or tag. Runs in: cloched-engine, on its loop,
- * with the rights of the daemon's user. */
+/* Processes of envd (process.Process): started by argv, found by pid or tag. Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "internal.h"
 
 #include "base/clock.h"
@@ -43,8 +43,8 @@ void e2b_processes_done(struct e2b *e2b)
                 process_free(e2b, TAILQ_FIRST(&e2b->processes));
 }
 
-/* A sandbox may also end without a request to this API. The bound grows with the processes that are left, so that the
- * search costs little for each start. */
+/* A sandbox may also end without a request to this API. The bound grows with the processes that
+ * are left, so that the search costs little for each start. */
 static void forget_lost(const struct daemon *d)
 {
         struct e2b *e2b = d->e2b;
@@ -202,7 +202,8 @@ static void follow(struct e2b_request *q, const char *id, json_int_t pid, int ha
 
 /* -- start ------------------------------------------------------------------------------------------------------- */
 
-/* argv as one command of the shell, which becomes the program. Owned by the caller; NULL: a NUL, or no memory. */
+/* argv as one command of the shell, which becomes the program. Owned by the caller;
+ * NULL: a NUL, or no memory. */
 static char *command_of(const json_t *config)
 {
         const json_t *args = json_object_get(config, "args");
@@ -266,7 +267,8 @@ static json_t *terminal_of(const json_t *pty)
         return json_is_object(pty) ? json_pack("{s:I, s:I}", "cols", cols ? cols : 80, "rows", rows ? rows : 24) : NULL;
 }
 
-/* Authorization: Basic names the user of a call; its password is empty. True, or the request is refused. */
+/* Authorization: Basic names the user of a call; its password is empty. True, or the request is
+ * refused. */
 static int check_user(struct e2b_request *q)
 {
         static const char scheme[] = "Basic ";
@@ -343,7 +345,8 @@ static void on_cleaned(struct e2b_request *q, const struct e2b_reply *reply)
         check_directory(q);
 }
 
-/* The core keeps the output of ended processes, 1000 of a sandbox. One that can be found no more makes room. */
+/* The core keeps the output of ended processes, 1000 of a sandbox. One that can be
+ * found no more makes room. */
 static void make_room(struct e2b_request *q)
 {
         struct e2b *e2b = q->daemon->e2b;

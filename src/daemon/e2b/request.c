@@ -1,5 +1,5 @@
-/* One request of the API: its path, its body, its requests to the core. Runs in: cloched-engine, on its loop,
- * with the rights of the daemon's user. */
+/* One request of the API: its path, its body, its requests to the core. Runs in: cloched-engine,
+ * on its loop, with the rights of the daemon's user. */
 #include "internal.h"
 
 #include "daemon/http/query.h"
@@ -19,9 +19,10 @@
 
 /* -- the sandbox and the port that a request is for -------------------------------------------------------------- */
 
-/* Clients with a URL of their own for sandboxes send both in headers; others have PORT-ID as the first part of
- * the host. That counts more: a page of a sandbox may send its own host any header, and would read another sandbox.
- * Returns the port, 0: the request is for the control plane. ret: NULL, or owned by the caller. */
+/* Clients with a URL of their own for sandboxes send both in headers; others have PORT-ID as the
+ * first part of the host. That counts more: a page of a sandbox may send its own host any
+ * header, and would read another sandbox. Returns the port, 0: the request is for the control
+ * plane. ret: NULL, or owned by the caller. */
 static unsigned target_of(const struct http_request *request, char **ret)
 {
         const char *id = http_request_header(request, "E2b-Sandbox-Id"),
@@ -156,7 +157,8 @@ static size_t open_envelope(const char **bytes, size_t size)
         return length == size - ENVELOPE_SIZE ? length : 0;
 }
 
-/* True if the body is what the route expects; else the request is refused. An absent body is an empty object. */
+/* True if the body is what the route expects; else the request is refused. An absent
+ * body is an empty object. */
 static int read_body(struct e2b_request *q)
 {
         const struct buf *body = http_request_body(q->request);

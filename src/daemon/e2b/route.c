@@ -1,4 +1,5 @@
-/* The paths of the API. Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
+/* The paths of the API. Runs in: cloched-engine, on its loop, with the rights of the daemon's
+ * user. */
 #include "internal.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Sandboxes as the API describes them, and the way to one that runs. Runs in: cloched-engine, on its loop, with
- * the rights of the daemon's user. */
+/* Sandboxes as the API describes them, and the way to one that runs. Runs in: cloched-engine, on
+ * its loop, with the rights of the daemon's user. */
 #include "sandbox.h"
 
 #include "wire/json.h"
@@ -54,7 +54,8 @@ static const char *template_of(const json_t *described)
         return name ? name : "base";
 }
 
-/* Names below localhost resolve in browsers and in curl, so a port of a sandbox has a host name there. */
+/* Names below localhost resolve in browsers and in curl, so a port of a sandbox has a host name
+ * there. */
 static json_t *domain_of(const struct e2b_request *q)
 {
         const char *host = http_request_header(q->request, "Host"), *port = host ? strrchr(host, ':') : NULL;

@@ -1,5 +1,5 @@
-/* Sandboxes as the API describes them. All return a new reference, NULL without memory. described: as sandbox.get
- * returns it. */
+/* Sandboxes as the API describes them. All return a new reference, NULL without memory.
+ * described: as sandbox.get returns it. */
 #ifndef CLOCHE_DAEMON_E2B_SANDBOX_H
 #define CLOCHE_DAEMON_E2B_SANDBOX_H
 
@@ -12,7 +12,8 @@ json_t *e2b_describe_in_detail(const struct e2b_request *q, const json_t *descri
 #define E2B_ID_SIZE 21
 #define E2B_TIMEOUT_S 300 /* as the clients document it */
 
-/* The timeout of the body in seconds; without: of a request that says nothing. Negative: the request was refused. */
+/* The timeout of the body in seconds; without: of a request that says nothing. Negative:
+ * the request was refused. */
 json_int_t e2b_timeout_of(struct e2b_request *q, json_int_t without);
 json_t *e2b_lifetime(json_int_t timeout_s);
 /* Continue with the sandbox of the path, as sandbox.get returns it; else answer 404. */

@@ -1,5 +1,6 @@
-/* Keys and tokens of the API. All follow from the daemon's token, so that nothing is kept and a restart changes
- * none. Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
+/* Keys and tokens of the API. All follow from the daemon's token, so that nothing is
+ * kept and a restart changes none. Runs in: cloched-engine, on its loop, with the
+ * rights of the daemon's user. */
 #include "internal.h"
 
 #include "base/clock.h"
@@ -95,8 +96,8 @@ int e2b_is_signed(const struct e2b_request *q, const char *operation)
         int is_signed;
 
         e2b_access_token(q->daemon, q->sandbox, token);
-        /* The text that is signed has no limits between its parts: a user "x:read:" would turn the signature of a
-         * download of "file:write:x" into one of an upload to "file". */
+        /* The text that is signed has no limits between its parts: a user "x:read:" would turn
+         * the signature of a download of "file:write:x" into one of an upload to "file". */
         is_signed = s.text && (!s.user || !*s.user || strcmp(s.user, E2B_USER) == 0) &&
                     is_signature(&s, operation, token) &&
                     (!s.expiration || strtoull(s.expiration, NULL, 10) >= clock_real_ms() / 1000);

@@ -1,5 +1,6 @@
-/* Whole files of envd: GET and POST of /files. Uploads are written in place, piece by piece, so that a watcher sees
- * the file itself. Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
+/* Whole files of envd: GET and POST of /files. Uploads are written in place, piece by piece,
+ * so that a watcher sees the file itself. Runs in: cloched-engine, on its loop, with the
+ * rights of the daemon's user. */
 #include "internal.h"
 
 #include "base/err.h"

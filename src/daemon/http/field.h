@@ -1,5 +1,5 @@
-/* Parameter types: validation of values; tools/spec_compiler/openapi.py has their JSON Schema. Values are in text form
- * (spec/values.md), except for FIELD_TEXT_OR_ATTACHED. */
+/* Parameter types: validation of values; tools/spec_compiler/openapi.py has their JSON Schema.
+ * Values are in text form (spec/values.md), except for FIELD_TEXT_OR_ATTACHED. */
 #ifndef CLOCHE_DAEMON_HTTP_FIELD_H
 #define CLOCHE_DAEMON_HTTP_FIELD_H
 

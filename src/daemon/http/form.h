@@ -9,13 +9,14 @@ struct http_form;
 struct http_request;
 
 struct http_form_handler {
-        /* A piece of a part. file_name: NULL: the part states none. offset: 0 begins the part. Nonzero ends the
-         * parsing. */
+        /* A piece of a part. file_name: NULL: the part states none. offset: 0 begins the part.
+         * Nonzero ends the parsing. */
         int (*on_piece)(void *data, const char *name, const char *file_name, uint64_t offset, const char *bytes,
                         size_t size);
 };
 
-/* NULL: the body of the request is no form, or no memory. handler and data must live as long as the form. */
+/* NULL: the body of the request is no form, or no memory. handler and data must live as long as
+ * the form. */
 struct http_form *http_form_new(const struct http_request *request, const struct http_form_handler *handler,
                                 void *data);
 /* 0, or -1: the body is malformed, or on_piece ended it. */

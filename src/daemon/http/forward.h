@@ -1,4 +1,5 @@
-/* Proxy rules beyond parsing: names of previews, hop-by-hop headers, cookies with too wide a scope. Pure. */
+/* Proxy rules beyond parsing: names of previews, hop-by-hop headers, cookies with too wide a
+ * scope. Pure. */
 #ifndef CLOCHE_DAEMON_HTTP_FORWARD_H
 #define CLOCHE_DAEMON_HTTP_FORWARD_H
 
@@ -14,7 +15,8 @@ size_t forward_host_size(const char *host);
 /* The part of "host" or "host:port" before ".<base>", its size in *ret_size; NULL if the host is
  * not below base. */
 const char *preview_label(const char *host, const char *base, size_t *ret_size);
-/* Parse "<port>-<sandbox>-<token>": 0, or -1. Host names ignore case, so the result is lower case. */
+/* Parse "<port>-<sandbox>-<token>": 0, or -1. Host names ignore case, so the result is lower
+ * case. */
 int preview_name_parse(const char *label, size_t size, struct preview_name *ret);
 
 /* True if a header belongs to one connection only (RFC 9110, 7.6.1): by its own name or by the

@@ -82,7 +82,8 @@ static size_t take_held(struct framing *f, char *to, size_t room, ssize_t n, cha
         return now;
 }
 
-/* libmicrohttpd polls again (epoll, edge-triggered) after a short read, so read until the socket is empty. */
+/* libmicrohttpd polls again (epoll, edge-triggered) after a short read, so read until the socket
+ * is empty. */
 static ssize_t take(struct framing *f, char *bytes, size_t room, const struct source *source)
 {
         size_t out = framing_rest(f, bytes, room), asked;

@@ -24,7 +24,8 @@ static void on_handle_closed(uv_handle_t *handle)
         free(handle);
 }
 
-/* libmicrohttpd does not poll a suspended connection, so this poll detects the client's disconnect. */
+/* libmicrohttpd does not poll a suspended connection, so this poll detects the client's
+ * disconnect. */
 static void on_gone(uv_poll_t *poll, int status, int events)
 {
         struct http_request *request = poll->data;

@@ -72,7 +72,8 @@ struct http_request {
 
 /* The client has disconnected. */
 void http_request_gone(struct http_request *request);
-/* Suspend reading and writing until the request is answered or resumed, or its client disconnects. */
+/* Suspend reading and writing until the request is answered or resumed, or its client
+ * disconnects. */
 void http_request_suspend(struct http_request *request);
 void http_request_unwatch(struct http_request *request);
 void http_request_resume(struct http_request *request);

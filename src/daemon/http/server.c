@@ -163,7 +163,8 @@ static enum MHD_Result hand_over(struct http_request *request, const char *data,
         return request->is_gone ? MHD_NO : MHD_YES;
 }
 
-/* MHD_queue_response is not possible in the middle of a body, so the body is read to its end, up to a limit. */
+/* MHD_queue_response is not possible in the middle of a body, so the body is read to its end, up
+ * to a limit. */
 static enum MHD_Result discard(struct http_request *request, size_t *size)
 {
         request->discarded += *size;
@@ -354,7 +355,8 @@ int http_server_take(struct http_server *server, int fd, int is_tls, void *socke
         if (MHD_add_connection(server->daemons[is_tls].mhd, fd, (struct sockaddr *)&address, sizeof(address)) ==
             MHD_YES)
                 return 0;
-        /* The socket was closed. on_connection has run or not, depending on the point of failure. */
+        /* The socket was closed. on_connection has run or not, depending on the point of
+         * failure. */
         if (server->taking) {
                 TAILQ_REMOVE(&server->connections, connection, link);
                 intake_remove(connection);

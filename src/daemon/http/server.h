@@ -60,7 +60,8 @@ unsigned http_server_open(const struct http_server *server);
 int http_server_has_tls(const struct http_server *server);
 /* Call it once a turn, before the loop waits. */
 void http_server_turn(struct http_server *server);
-/* Close connections whose request is stuck and keep idle event streams alive; call it periodically. */
+/* Close connections whose request is stuck and keep idle event streams alive; call it
+ * periodically. */
 void http_server_sweep(struct http_server *server, uint64_t now_ns);
 
 /* -- requests */
@@ -103,7 +104,8 @@ int http_stream_event(struct http_request *request, const char *event, const cha
 int http_stream_write(struct http_request *request, const void *bytes, size_t size);
 size_t http_stream_waiting(const struct http_request *request);
 void http_stream_end(struct http_request *request);
-/* Close the connection before the end of the stream, so that the client detects a truncated body. */
+/* Close the connection before the end of the stream, so that the client detects a truncated
+ * body. */
 void http_stream_break(struct http_request *request);
 
 /* -- WebSockets (RFC 6455), by libwslay */
@@ -119,14 +121,17 @@ struct websocket_handler {
  * needs an answer. */
 int http_upgrade(struct http_request *request, const struct websocket_handler *handler, void *data,
                  size_t message_bytes_max, struct cloche_err *e);
-/* Send one message at a time. 0: wait for on_sent; 1: the kernel has it already; -1: the socket is closing. */
+/* Send one message at a time. 0: wait for on_sent; 1: the kernel has it already; -1: the socket
+ * is closing. */
 int websocket_send(struct websocket *socket, const void *bytes, size_t size);
-/* Queue any number of messages, copied; -1: the socket is closing. on_sent follows when the queue is empty. */
+/* Queue any number of messages, copied; -1: the socket is closing. on_sent follows
+ * when the queue is empty. */
 int websocket_queue(struct websocket *socket, int is_text, const void *bytes, size_t size);
 size_t websocket_waiting(const struct websocket *socket);
 /* Pause or resume reading. */
 void websocket_hold(struct websocket *socket, int hold);
-/* Close it; on_closed follows when the peer has taken the pending bytes (close), or at once (abort). */
+/* Close it; on_closed follows when the peer has taken the pending bytes (close), or at once
+ * (abort). */
 void websocket_close(struct websocket *socket, unsigned code, const char *why);
 void websocket_abort(struct websocket *socket);
 /* Time when the peer last took bytes. */

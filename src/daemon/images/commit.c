@@ -1,5 +1,5 @@
-/* Images of sandboxes. Runs in: cloched-engine, on its loop, with the rights of the daemon's user; a program of the
- * image store reads the archive. */
+/* Images of sandboxes. Runs in: cloched-engine, on its loop, with the rights of the daemon's
+ * user; a program of the image store reads the archive. */
 #include "commit.h"
 #include "operations.h"
 #include "program.h"

@@ -1,5 +1,6 @@
-/* image.upload and image.import over frames: an archive in pieces, each of which is answered when the next may
- * come. Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
+/* image.upload and image.import over frames: an archive in pieces, each of which is
+ * answered when the next may come. Runs in: cloched-engine, on its loop, with the
+ * rights of the daemon's user. */
 #include "daemon/http/field.h"
 #include "operations.h"
 #include "upload.h"
@@ -63,7 +64,8 @@ static void on_room(void *data)
                 send_progress(import);
 }
 
-/* An error before the last piece is the answer of the piece that waits, or of the next one, which finds no upload. */
+/* An error before the last piece is the answer of the piece that waits, or of the next
+ * one, which finds no upload. */
 static void on_end(void *data, const json_t *result, const struct cloche_err *e)
 {
         struct image_import *import = data;

@@ -1,5 +1,6 @@
-/* Names of images in requests. The store decides with each request: a name may mean another image from one
- * request to the next. Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
+/* Names of images in requests. The store decides with each request: a name may mean
+ * another image from one request to the next. Runs in: cloched-engine, on its loop, with
+ * the rights of the daemon's user. */
 #include "names.h"
 #include "program.h"
 

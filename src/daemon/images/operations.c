@@ -1,5 +1,5 @@
-/* The operations image.*, but for imports. Runs in: cloched-engine, on its loop, with the rights of the
- * daemon's user. */
+/* The operations image.*, but for imports. Runs in: cloched-engine, on its loop, with the
+ * rights of the daemon's user. */
 #include "operations.h"
 #include "program.h"
 

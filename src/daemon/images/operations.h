@@ -1,5 +1,5 @@
-/* The operations image.*: those that read the store, for every caller, and those that change it, for callers
- * whom the operator permits it. */
+/* The operations image.*: those that read the store, for every caller, and those that change it,
+ * for callers whom the operator permits it. */
 #ifndef CLOCHE_DAEMON_IMAGES_OPERATIONS_H
 #define CLOCHE_DAEMON_IMAGES_OPERATIONS_H
 
@@ -24,7 +24,8 @@ CLOCHE_MUST_CHECK int images_check_change(const struct daemon *d, int64_t princi
 CLOCHE_MUST_CHECK int images_check_unused(const struct daemon *d, const char *name, const char *tree,
                                           struct cloche_err *e);
 
-/* An object with the names of all trees that this daemon uses, or needs when a sandbox starts again. */
+/* An object with the names of all trees that this daemon uses, or needs when a sandbox starts
+ * again. */
 json_t *images_in_use(const struct daemon *d);
 
 #endif

@@ -1,4 +1,5 @@
-/* The pace of an upload: less than a minimum in each period is too slow, however regular it comes. Pure. */
+/* The pace of an upload: less than a minimum in each period is too slow, however regular it
+ * comes. Pure. */
 #ifndef CLOCHE_DAEMON_IMAGES_PACE_H
 #define CLOCHE_DAEMON_IMAGES_PACE_H
 

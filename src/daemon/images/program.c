@@ -1,4 +1,5 @@
-/* Requests to cloche-image. Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
+/* Requests to cloche-image. Runs in: cloched-engine, on its loop, with the rights of the
+ * daemon's user. */
 #include "program.h"
 #include "operations.h"
 

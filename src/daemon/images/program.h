@@ -1,5 +1,5 @@
-/* The image store, as the daemon sees it: requests to cloche-image, which the keeper starts. The engine's
- * process has no right to open the store. */
+/* The image store, as the daemon sees it: requests to cloche-image, which the keeper starts. The
+ * engine's process has no right to open the store. */
 #ifndef CLOCHE_DAEMON_IMAGES_PROGRAM_H
 #define CLOCHE_DAEMON_IMAGES_PROGRAM_H
 
@@ -30,7 +30,8 @@ CLOCHE_MUST_CHECK int image_program_start(struct daemon *d, int64_t principal, i
 CLOCHE_MUST_CHECK int image_program_request(struct image_program *p, const char *method, json_t *params,
                                             image_answered answered, void *data, struct image_request **ret,
                                             struct cloche_err *e);
-/* End it; no answer comes any more, and it is freed later. Work that is not finished is undone. Accepts NULL. */
+/* End it; no answer comes any more, and it is freed later. Work that is not finished
+ * is undone. Accepts NULL. */
 void image_program_close(struct image_program *p);
 
 /* Free closed programs; called in each iteration of the loop. */

@@ -1,5 +1,5 @@
-/* Archives on their way from a client to cloche-image. Runs in: cloched-engine, on its loop, with the rights of
- * the daemon's user; it passes the bytes on. */
+/* Archives on their way from a client to cloche-image. Runs in: cloched-engine, on its loop,
+ * with the rights of the daemon's user; it passes the bytes on. */
 #include "upload.h"
 #include "operations.h"
 #include "pace.h"
@@ -154,8 +154,9 @@ void image_upload_end(struct image_upload *u)
 
 /* -- the beginning -------------------------------------------------------------------------------------------- */
 
-/* A socket whose near end has a byte that is never read: if it is closed before shutdown(2), its reader gets
- * ECONNRESET, not the end of the archive (decision 0037). The kernel does this also for a daemon that dies. */
+/* A socket whose near end has a byte that is never read: if it is closed before shutdown(2),
+ * its reader gets ECONNRESET, not the end of the archive (decision 0037). The kernel does this
+ * also for a daemon that dies. */
 static int open_source(int *ret_near, int *ret_far, struct cloche_err *e)
 {
         int pair[2];

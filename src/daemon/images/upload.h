@@ -1,5 +1,5 @@
-/* An import whose archive arrives in pieces. It becomes an image only after image_upload_end(): a client that
- * leaves before leaves nothing. */
+/* An import whose archive arrives in pieces. It becomes an image only after image_upload_end():
+ * a client that leaves before leaves nothing. */
 #ifndef CLOCHE_DAEMON_IMAGES_UPLOAD_H
 #define CLOCHE_DAEMON_IMAGES_UPLOAD_H
 

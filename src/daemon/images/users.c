@@ -1,5 +1,5 @@
-/* The users of an image, and callers who may change the store. Runs in: cloched-engine, on its loop, with the rights of
- * the daemon's user. */
+/* The users of an image, and callers who may change the store. Runs in: cloched-engine, on its
+ * loop, with the rights of the daemon's user. */
 #include "daemon/run/prefix.h"
 #include "daemon/start/listen.h"
 #include "operations.h"

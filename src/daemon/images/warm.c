@@ -1,6 +1,6 @@
-/* image.warm: start the interpreters of languages in an image before their first run. They belong to the
- * caller, and end as any interpreter of an image does. Runs in: cloched-engine, on its loop, with the
- * rights of the daemon's user. */
+/* image.warm: start the interpreters of languages in an image before their first run. They
+ * belong to the caller, and end as any interpreter of an image does. Runs in: cloched-engine, on
+ * its loop, with the rights of the daemon's user. */
 #include "operations.h"
 #include "program.h"
 

@@ -91,7 +91,8 @@ static void on_cancel(struct client_pending *pending)
         prefix_free(pending->daemon, p);
 }
 
-/* A set-up without its client is cancelled, even if the prefix would stay: its id was never sent. */
+/* A set-up without its client is cancelled, even if the prefix would stay: its id was never
+ * sent. */
 static void on_client_gone(struct client_pending *pending)
 {
         prefix_free(pending->daemon, (struct kept_prefix *)pending);

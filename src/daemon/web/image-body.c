@@ -1,5 +1,5 @@
-/* An archive of an image as an HTTP body. Runs in: cloched-engine, on its loop, with the rights of the daemon's
- * user. */
+/* An archive of an image as an HTTP body. Runs in: cloched-engine, on its loop, with the
+ * rights of the daemon's user. */
 #include "image-body.h"
 #include "daemon/images/upload.h"
 #include "request.h"

@@ -54,7 +54,8 @@ uint64_t denials_add(json_t *rows, const json_t *decision)
 
 /* -- rules that permit ----------------------------------------------------------------------------------------- */
 
-/* The verdicts on the name and on the address of a denied act; one that is not part of it is allowed. */
+/* The verdicts on the name and on the address of a denied act; one that is not part of it is
+ * allowed. */
 struct verdicts {
         struct policy_verdict name, address;
 };
@@ -122,8 +123,8 @@ static int permit(const struct policies *p, json_t *rules, const char *host, uns
         return 1;
 }
 
-/* Names are of a guest's choice, and the rules go into an operator's shell: only text in the form of a host's name
- * or of an address is in them. */
+/* Names are of a guest's choice, and the rules go into an operator's shell: only text in the
+ * form of a host's name or of an address is in them. */
 static json_t *rules_for(const struct policies *p, const json_t *denied)
 {
         const char *kind = json_string_value(json_object_get(denied, "kind")),

@@ -1,5 +1,5 @@
-/* Starts cloche-image and waits for its answers. Runs in: the CLI, and the engine at its start, as the user who
- * started them; cloche-image reads all that others wrote. */
+/* Starts cloche-image and waits for its answers. Runs in: the CLI, and the engine at its start,
+ * as the user who started them; cloche-image reads all that others wrote. */
 #include "image-client.h"
 
 #include "base/err.h"

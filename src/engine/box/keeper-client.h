@@ -122,7 +122,8 @@ CLOCHE_MUST_CHECK int keeper_box_limit_async(struct keeper *k, uint32_t box, con
                                              keeper_done done, void *data, struct cloche_err *e);
 CLOCHE_MUST_CHECK int keeper_box_usage_async(struct keeper *k, uint32_t box, keeper_done done, void *data,
                                              struct cloche_err *e);
-/* is_frozen 1: freeze it, as far as that is possible at once (is_frozen of the answer); 0: thaw it. */
+/* is_frozen 1: freeze it, as far as that is possible at once (is_frozen of the answer); 0: thaw
+ * it. */
 CLOCHE_MUST_CHECK int keeper_box_freeze_async(struct keeper *k, uint32_t box, int is_frozen, keeper_done done,
                                               void *data, struct cloche_err *e);
 /* Kill all processes of the box, remove it, free its id. */

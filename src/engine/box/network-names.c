@@ -1,5 +1,5 @@
-/* Names in network policies. Runs in: the engine, on its loop. It reads files of /etc that everybody
- * may read, with the rights that are left to it. */
+/* Names in network policies. Runs in: the engine, on its loop. It reads files of /etc that
+ * everybody may read, with the rights that are left to it. */
 #include "network-names.h"
 
 #include "base/err.h"
@@ -21,8 +21,8 @@
 #define RULE_BYTES 300
 #define WORDS_END " \t\r\n\"'<>,"
 
-/* No host of an ecosystem is named here. files: configuration of the tools on the host, read when the
- * operator's options say nothing; a directory stands for the files in it. */
+/* No host of an ecosystem is named here. files: configuration of the tools on the host, read
+ * when the operator's options say nothing; a directory stands for the files in it. */
 static const struct preset {
         const char *name, *option; /* the option that names its hosts, beside --network-preset; or NULL */
         const char *const files[3];
@@ -36,8 +36,9 @@ static const struct preset {
 };
 #define PRESETS (sizeof(presets) / sizeof(presets[0]))
 
-/* -- URLs -----------------------------------------------------------------------------------------------------------
- */
+/* -- URLs
+ * -----------------------------------------------------------------------------------------------------------
+ * */
 
 static size_t scheme_size(const char *url)
 {
@@ -98,8 +99,9 @@ int network_names_add_url(json_t *rules, const char *url)
         return holds(rules, rule) ? 0 : json_array_append_new(rules, json_string(rule));
 }
 
-/* -- files of the host ----------------------------------------------------------------------------------------------
- */
+/* -- files of the host
+ * ----------------------------------------------------------------------------------------------
+ * */
 
 /* Each URL in a line that is no comment: of an index, another source, a proxy. */
 static void scan_lines(json_t *rules, char *text)
@@ -171,8 +173,9 @@ static json_t *find_on_host(json_t *names, const struct preset *preset)
         return json_object_get(found, preset->name);
 }
 
-/* -- presets ----------------------------------------------------------------------------------------------------------
- */
+/* -- presets
+ * ----------------------------------------------------------------------------------------------------------
+ * */
 
 static const struct preset *find_preset(const char *name)
 {
@@ -226,8 +229,9 @@ const char *network_names_preset(json_t *names, const char *host, unsigned port)
         return NULL;
 }
 
-/* -- ports of the host ------------------------------------------------------------------------------------------------
- */
+/* -- ports of the host
+ * ------------------------------------------------------------------------------------------------
+ * */
 
 static int expand_service(const json_t *names, json_t *list, size_t at, const char *name, struct cloche_err *e)
 {
@@ -269,8 +273,9 @@ const char *network_names_service(const json_t *names, const char *host, unsigne
         return known && (port == 0 || json_integer_value(known) == port) ? ret : NULL;
 }
 
-/* -- policies ---------------------------------------------------------------------------------------------------------
- */
+/* -- policies
+ * ---------------------------------------------------------------------------------------------------------
+ * */
 
 /* The first rule takes the place of the name and the others come last, so that errors of the other
  * rules name their places. */

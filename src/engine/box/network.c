@@ -1,4 +1,5 @@
-/* The network of a box: policy to its egress, decisions from it. Runs in: the engine, on its loop. */
+/* The network of a box: policy to its egress, decisions from it. Runs in: the engine, on its
+ * loop. */
 #include "network.h"
 #include "engine/loop/channel.h"
 #include "network-names.h"

@@ -184,9 +184,9 @@ size_t channel_unsent(const struct channel *c)
 
 void channel_flush(struct channel *c)
 {
-        /* The agent is gone, or this process can send nothing now (ETOOMANYREFS, ENOMEM). A message cut
-         * short is useless to the agent, so shut the socket down: the end of the stream then comes from
-         * the loop, not from here. */
+        /* The agent is gone, or this process can send nothing now (ETOOMANYREFS, ENOMEM). A
+         * message cut short is useless to the agent, so shut the socket down: the end of the
+         * stream then comes from the loop, not from here. */
         int r = c->fd < 0 ? -EBADF : wire_transport_flush(&c->client.transport);
 
         if (r < 0) {

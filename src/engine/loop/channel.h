@@ -1,5 +1,5 @@
-/* A client of JSON-RPC (wire/client.h) on the engine's loop: the agents and file programs in boxes, and
- * the programs that serve mounts, syncs and networks. */
+/* A client of JSON-RPC (wire/client.h) on the engine's loop: the agents and file programs in
+ * boxes, and the programs that serve mounts, syncs and networks. */
 #ifndef CLOCHE_ENGINE_LOOP_CHANNEL_H
 #define CLOCHE_ENGINE_LOOP_CHANNEL_H
 
@@ -20,8 +20,8 @@ struct channel {
         int received_fd; /* or -EBADF */
         struct watch *watch;
         struct wire_client client;
-        /* Called for each message that answers no pending request; may close the channel. A negative
-         * return with *e means that the message is invalid; on_end follows. */
+        /* Called for each message that answers no pending request; may close the channel. A
+         * negative return with *e means that the message is invalid; on_end follows. */
         int (*on_message)(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e);
         /* Called when no more messages will come. e: the error, or NULL at the end of the
          * stream. */
@@ -34,8 +34,8 @@ struct channel {
  * channel_watch. */
 int channel_open(struct channel *c, uint64_t frame_bytes_max, int *ret_agent_fd, struct cloche_err *e);
 int channel_watch(struct channel *c, uv_loop_t *loop, struct cloche_err *e);
-/* Register the channel on the loop before it has a reader, and before the struct is moved; nothing is
- * read until channel_watch. */
+/* Register the channel on the loop before it has a reader, and before the struct is moved;
+ * nothing is read until channel_watch. */
 int channel_register(struct channel *c, uv_loop_t *loop, struct cloche_err *e);
 /* Drop later events, or take the channel off the loop as well; channel_close follows. */
 void channel_ignore(struct channel *c);
@@ -47,7 +47,8 @@ void channel_limit_frames(struct channel *c, uint64_t frame_bytes_max);
  * the channel. params are stolen; fd is taken, also on failure. */
 CLOCHE_MUST_CHECK int channel_request(struct channel *c, const char *method, json_t *params, int fd,
                                       wire_answered answered, struct cloche_err *e);
-/* Frames appended here are sent by channel_flush: as much as possible now, the rest from the loop. */
+/* Frames appended here are sent by channel_flush: as much as possible now, the rest from the
+ * loop. */
 struct buf *channel_out(struct channel *c);
 size_t channel_unsent(const struct channel *c);
 void channel_flush(struct channel *c);

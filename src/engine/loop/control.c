@@ -161,8 +161,8 @@ static void watch_time(struct control *c)
 
 /* -- answers -------------------------------------------------------------------------------------------------- */
 
-/* PID 1 runs beside hostile code, so each of its packets is checked here: size bytes, or 0 or -errno of
- * the receive. */
+/* PID 1 runs beside hostile code, so each of its packets is checked here: size bytes, or 0
+ * or -errno of the receive. */
 static int check_packet(const struct control_kind *kind, struct init_answer *answer, ssize_t size, struct cloche_err *e)
 {
         if (size <= 0)
@@ -295,7 +295,8 @@ static void handle_event(struct control *c, const int *was_closed, int status, i
 
         while (events & UV_WRITABLE && !*was_closed && (r = flush(c)) < 0)
                 fail_unsent(c, -r);
-        /* While no request waits the socket is most likely empty: its next event is an exit, or the end. */
+        /* While no request waits the socket is most likely empty: its next event is an exit, or
+         * the end. */
         if (!*was_closed && (status < 0 || (events & UV_READABLE)))
                 while (receive(c) && !*was_closed && (status < 0 || !STAILQ_EMPTY(&c->sent)))
                         ;

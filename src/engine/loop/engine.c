@@ -119,7 +119,8 @@ static int resolve_image(const struct cloche_engine_options *opt, const char *li
         return r;
 }
 
-/* A directory, or an image of the store. *ret_settings: of a name, unless the caller has stated some; owned. */
+/* A directory, or an image of the store. *ret_settings: of a name, unless the caller has stated
+ * some; owned. */
 static int find_image(const struct cloche_engine_options *opt, const char *libexec, char **ret, char **ret_settings,
                       struct cloche_err *e)
 {

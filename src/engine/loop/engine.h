@@ -258,7 +258,8 @@ int request_check(const struct cloche_run_options *opt, const struct values *val
                   struct cloche_err *e);
 /* Bind the arguments of a call. Returns 1 with *m filled if they do not fit the schema. */
 int request_bind(const struct values *values, struct arguments *ret, struct schema_error *m, struct cloche_err *e);
-/* Make the request to the agent, as a frame. arguments: only of a call. translation: held, or NULL. */
+/* Make the request to the agent, as a frame. arguments: only of a call. translation: held, or
+ * NULL. */
 int request_build(const struct cloche_run_options *opt, const struct values *values, const struct runtime *runtime,
                   const struct cloche_limits *limits, const struct arguments *arguments, const json_t *translation,
                   struct buf *ret, struct cloche_err *e);

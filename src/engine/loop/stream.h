@@ -28,8 +28,8 @@ void stream_turns_open(struct stream_turns *turns, uv_loop_t *loop);
 void stream_turns_close(struct stream_turns *turns);
 
 struct stream_owner {
-        /* Called with each piece; it may hold or close the stream, or free it with its owner, but not while
-         * stream_drain reads: that one reads on. */
+        /* Called with each piece; it may hold or close the stream, or free it with its owner,
+         * but not while stream_drain reads: that one reads on. */
         void (*take)(void *owner, const char *data, size_t size);
         /* Return true to hold the stream instead of reading a piece. NULL: never full. */
         int (*is_full)(void *owner);
@@ -74,7 +74,8 @@ struct stdio {
 #define STDIO_NONE ((struct stdio){{-EBADF, -EBADF, -EBADF}, {-EBADF, -EBADF, -EBADF}, {NULL, NULL}})
 
 int stdio_open(struct stdio *s, struct cloche_err *e);
-/* Register our ends of the guest's outputs on the loop, before there is a stream that reads them. */
+/* Register our ends of the guest's outputs on the loop, before there is a stream that reads
+ * them. */
 int stdio_watch(struct stdio *s, uv_loop_t *loop, struct cloche_err *e);
 /* Use /dev/null without other ends, for a template. */
 int stdio_open_null(struct stdio *s, struct cloche_err *e);

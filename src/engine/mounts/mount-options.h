@@ -62,8 +62,8 @@ const char *mount_on_error(const char *name);
 const char *mount_conflict(const char *name);
 const char *mount_links(const char *name);
 
-/* Read them from {onError, conflict, links}; those that are absent have their defaults. where: of the object,
- * for messages. */
+/* Read them from {onError, conflict, links}; those that are absent have their defaults. where:
+ * of the object, for messages. */
 int sync_policies_read(const json_t *object, const char *where, struct sync_policies *ret, struct cloche_err *e);
 
 /* True if target is at or below /workspace, /tmp or /home/cloche, where a box may be written to.

@@ -234,8 +234,8 @@ static int keep_contents(struct mount *mount, struct cloche_err *e)
         return 0;
 }
 
-/* Answers come in the order of the requests. A server that was stopped for a while answers those of a collection
- * that failed before. */
+/* Answers come in the order of the requests. A server that was stopped for a while answers those
+ * of a collection that failed before. */
 static int is_stale(struct mount *mount)
 {
         mount->requested--;

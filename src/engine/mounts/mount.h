@@ -89,8 +89,8 @@ void mounts_detach_seed(struct mounts *mounts, const void *data);
  * then, the data is incomplete. contents_max: bytes of contents that come with the changes, and can
  * be reported without opening a file of the box. */
 void mounts_collect(struct mounts *mounts, uint64_t contents_max);
-/* The same for mounts that stay: errors of before do not count, and servers that have ended have no changes.
- * Returns the number of the others; 0: on_collected does not follow. */
+/* The same for mounts that stay: errors of before do not count, and servers that have ended have
+ * no changes. Returns the number of the others; 0: on_collected does not follow. */
 size_t mounts_collect_again(struct mounts *mounts);
 /* Drop all callbacks and end the servers. */
 void mounts_close(struct mounts *mounts);

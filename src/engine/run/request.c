@@ -381,7 +381,8 @@ static int add_user(struct buf *ret, const struct cloche_run_options *opt, const
         return r < 0 || is_callers(opt, name, strlen("USER")) ? r : add_string(ret, name, count);
 }
 
-/* The caller's values come before the operator's for networks, then the image's, those of the language, and ours. */
+/* The caller's values come before the operator's for networks, then the image's, those
+ * of the language, and ours. */
 static int add_environment(struct buf *ret, const struct cloche_run_options *opt, const struct image *image,
                            const json_t *network_env, const struct runtime *runtime, uint32_t *count)
 {

@@ -360,8 +360,8 @@ static json_t *pattern_of(const char *path)
         return json_stringn(pattern, size);
 }
 
-/* The rule that permits what no rule decided on, so that the default refused it. NULL: a rule refused it, or no rule
- * can name the path. */
+/* The rule that permits what no rule decided on, so that the default refused it. NULL: a rule
+ * refused it, or no rule can name the path. */
 static json_t *permitting_rule(const json_t *denial)
 {
         const json_t *path = json_object_get(denial, "path"), *action = json_object_get(denial, "operation");

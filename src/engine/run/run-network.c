@@ -1,5 +1,5 @@
-/* A run's network: starts cloche-egress for its box before its program, and adds its decisions to the
- * result. Runs in: the engine, on its loop. */
+/* A run's network: starts cloche-egress for its box before its program, and adds its decisions
+ * to the result. Runs in: the engine, on its loop. */
 #include "run-network.h"
 
 #include "base/err.h"

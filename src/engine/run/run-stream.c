@@ -377,7 +377,8 @@ int streams_start(struct cloche_run *run, struct cloche_err *e)
         return 0;
 }
 
-/* Most programs have printed nothing since the loop looked last: one poll(2) shows it for both pipes. */
+/* Most programs have printed nothing since the loop looked last: one poll(2) shows it for both
+ * pipes. */
 static int may_have_rest(const struct cloche_run *run)
 {
         struct pollfd polled[2];

@@ -834,8 +834,8 @@ static void compare_aside(struct cloche_run *run)
         }
 }
 
-/* A box as it was recorded has no changed file. Of another one the files are compared, and init, which has
- * killed everything, has nothing left to kill. */
+/* A box as it was recorded has no changed file. Of another one the files are compared, and init,
+ * which has killed everything, has nothing left to kill. */
 static void on_checked(void *data, const struct init_answer *answer, int fd, const struct cloche_err *e)
 {
         static const struct files none;
@@ -856,7 +856,8 @@ static void on_checked(void *data, const struct init_answer *answer, int fd, con
         }
 }
 
-/* Most runs change no file, which the clean-check of their box shows without a thread and a list. */
+/* Most runs change no file, which the clean-check of their box shows without a thread and a
+ * list. */
 static int may_be_unchanged(const struct cloche_run *run)
 {
         return run->parent_box && run->box.is_recorded && run->end == RUN_END_NONE && !run->mounts &&
@@ -944,9 +945,9 @@ void runs_close_ends(struct cloche_engine *engine)
                 close_ends(run);
 }
 
-/* The interpreter ended before our agent in it had read the request: no code of the caller has run, and the
- * reason is in the image. (Code that called the host may have left the host's answer unread.) Returns the error,
- * or 0. */
+/* The interpreter ended before our agent in it had read the request: no code of the caller has
+ * run, and the reason is in the image. (Code that called the host may have left the host's
+ * answer unread.) Returns the error, or 0. */
 static int explain_start(struct cloche_run *run, struct cloche_err *e)
 {
         _cleanup_buf_ struct buf text = BUF_INIT(SIZE_MAX / 2);
@@ -955,7 +956,8 @@ static int explain_start(struct cloche_run *run, struct cloche_err *e)
             run->bridge.calls > 0 || !run->channel.is_unread || !run->box.exited ||
             !WIFEXITED(run->box.exit.wait_status))
                 return 0;
-        /* A loader and an interpreter that lack a file say so; one that lacks memory may end without a word. */
+        /* A loader and an interpreter that lack a file say so; one that lacks memory may end
+         * without a word. */
         if (output_text(&run->streams[1].kept, &text) < 0 || text.size == 0)
                 return 0;
         runtime_explain_end(run->runtime, text.data, text.size, e);

@@ -220,7 +220,8 @@ static void on_child_exited(struct template_child *child, const struct init_answ
                 instance_fork_failed(instance, "the forked interpreter has ended");
 }
 
-/* The template reports a failed fork or an exit as soon as it was asked, also before the keeper answers. */
+/* The template reports a failed fork or an exit as soon as it was asked, also before the keeper
+ * answers. */
 static void follow(struct instance *instance)
 {
         instance->child.failed = on_child_failed;

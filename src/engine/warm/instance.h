@@ -1,6 +1,6 @@
-/* An instance is a box on a template's, with a child of the template forked into it. A pooled one
- * waits for one run, with its child or half-made, without one; the instance of a context stays, and can be a template
- * itself. */
+/* An instance is a box on a template's, with a child of the template forked into it. A pooled
+ * one waits for one run, with its child or half-made, without one; the instance of a context
+ * stays, and can be a template itself. */
 #ifndef CLOCHE_ENGINE_WARM_INSTANCE_H
 #define CLOCHE_ENGINE_WARM_INSTANCE_H
 
@@ -62,7 +62,8 @@ struct instance {
         int holds_fork;
         uint32_t shared_with; /* the sandbox's box whose files it uses, or KEEPER_NO_BOX */
         void (*on_ready)(struct instance *instance, const struct cloche_err *e); /* of a context only; never reused */
-        /* Its interpreter's exit, once it is ready; of a context only. NULL: on_ready is called with an error. */
+        /* Its interpreter's exit, once it is ready; of a context only. NULL: on_ready
+         * is called with an error. */
         void (*on_exit)(struct instance *instance, const struct init_answer *exit);
         void *owner;
         struct template_child child;  /* of a context only: followed from the request to fork on */
@@ -84,17 +85,18 @@ struct instance {
 
 /* Start making an instance. mounts: NULL, or those of a run (takes a reference).
  * template_instance_ready or template_instance_failed is called later, never from here.
- * shared_with: a sandbox's box, or KEEPER_NO_BOX; not together with mounts. An instance that shares
- * belongs to a context, not to the template: its maker sets on_ready and owner at once; on_ready is
- * called when the instance is ready (e NULL) or failed, and its receiver frees the instance, at the
- * latest before the template; on_ready may be called with an error after it was called without, for
- * the keeper's answer can come before that of the template. With is_template the context can be forked
- * (instance_as_parent, instance_fork). */
+ * shared_with: a sandbox's box, or KEEPER_NO_BOX; not together with mounts. An instance that
+ * shares belongs to a context, not to the template: its maker sets on_ready and owner at once;
+ * on_ready is called when the instance is ready (e NULL) or failed, and its receiver frees the
+ * instance, at the latest before the template; on_ready may be called with an error after it was
+ * called without, for the keeper's answer can come before that of the template. With is_template
+ * the context can be forked (instance_as_parent, instance_fork). */
 int instance_new(struct template *of, const struct keeper_box_limits *limits, struct mounts *mounts,
                  uint32_t shared_with, int is_template, struct instance **ret, struct cloche_err *e);
 /* Make an instance in the box of a run that has ended, if the box turns out clean; else the
- * instance fails. One that was found clean already is INSTANCE_MADE at once. Takes box and parent_box, also on failure.
- */
+ * instance fails. One that was found clean already is INSTANCE_MADE at once. Takes box and
+ * parent_box, also on failure.
+ * */
 int instance_reuse(struct template *of, const struct keeper_box_limits *limits, struct box *box,
                    struct parent_box *parent_box, struct instance **ret, struct cloche_err *e);
 /* Drop the instance and the members that were not moved out; later, if it is still being made. If

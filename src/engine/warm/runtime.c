@@ -201,8 +201,8 @@ static void remove_controls(char *text, size_t size)
         }
 }
 
-/* The reason stands in the first line, a stack below it; Python prints its stack above the reason. Returns its
- * size. */
+/* The reason stands in the first line, a stack below it; Python prints its stack above the
+ * reason. Returns its size. */
 static size_t find_reason(const char **text, size_t size)
 {
         static const char python[] = "Traceback (";
@@ -222,7 +222,8 @@ static size_t find_reason(const char **text, size_t size)
         return (size_t)(end - *text);
 }
 
-/* The beginnings of messages of musl's loader. (The GNU one says "error while loading shared libraries".) */
+/* The beginnings of messages of musl's loader. (The GNU one says "error while loading shared
+ * libraries".) */
 static int is_of_musl(const char *text, size_t size)
 {
         static const char *const words[] = {"Error loading shared library ", "Error relocating "};

@@ -39,8 +39,8 @@ const char *runtime_argument_error(const struct runtime *runtime, int is_value);
 /* Return the error of a program that could not be started: *ret if the image lacks it, else e. */
 const struct cloche_err *runtime_explain(const struct runtime *runtime, const struct cloche_err *e,
                                          struct cloche_err *ret);
-/* Make the error of an interpreter that ended before our agent in it was ready. text: the beginning of
- * its output, guest bytes. */
+/* Make the error of an interpreter that ended before our agent in it was ready. text: the
+ * beginning of its output, guest bytes. */
 void runtime_explain_end(const struct runtime *runtime, const char *text, size_t size, struct cloche_err *ret);
 /* True if language is its name or an alias. */
 int runtime_is(const struct runtime *runtime, const char *language);

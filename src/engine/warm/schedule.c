@@ -233,9 +233,9 @@ static void make_instances(struct template *t, const struct keeper_box_limits *l
                         return;
 }
 
-/* Boxes without a child are for runs that come: while others wait for the processors, or boxes of
- * many templates are idle, they would only take from those. Returns the number for each template, its
- * active runs included. */
+/* Boxes without a child are for runs that come: while others wait for the processors, or boxes
+ * of many templates are idle, they would only take from those. Returns the number for each
+ * template, its active runs included. */
 static unsigned boxes_wanted(const struct cloche_engine *engine)
 {
         const struct template *t;
@@ -316,8 +316,8 @@ static struct template *beyond_share(const struct cloche_engine *engine)
         return NULL;
 }
 
-/* A tenant makes a template for each image, settings and set-up that it names: without a share one could take the
- * memory budget of all. */
+/* A tenant makes a template for each image, settings and set-up that it names: without a share
+ * one could take the memory budget of all. */
 void templates_evict(struct cloche_engine *engine)
 {
         struct template *t;

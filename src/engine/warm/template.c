@@ -585,8 +585,8 @@ static void on_setup_end(struct template *t)
                 end_setup(t, NULL);
 }
 
-/* The interpreter of a base ended while only our code ran in it. One that lacks a file says so; one that was killed for
- * memory does not. */
+/* The interpreter of a base ended while only our code ran in it. One that lacks a file says so;
+ * one that was killed for memory does not. */
 static void explain_end(const struct template *t, struct cloche_err *ret)
 {
         char text[STDERR_BYTES];
@@ -899,8 +899,8 @@ void template_instance_failed(struct template *of, struct instance *instance, co
                 templates_dispatch(t->engine);
                 engine_schedule_refill(t->engine);
         } else if (!template_has_pending_instance(t)) {
-                /* Fail the waiting runs if no instance is being made: instances with other limits do not
-                 * fit them. */
+                /* Fail the waiting runs if no instance is being made: instances with
+                 * other limits do not fit them. */
                 template_fail_waiting(t, e);
         }
 }

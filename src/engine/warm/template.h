@@ -78,8 +78,8 @@ struct template
         struct translations translations;
 };
 
-/* Find or add a tenant's base of a runtime in an image, or the prefix with that setup (takes its reference,
- * also on failure). Does not start it. */
+/* Find or add a tenant's base of a runtime in an image, or the prefix with that setup (takes its
+ * reference, also on failure). Does not start it. */
 int template_base(struct cloche_engine *engine, const struct runtime *runtime, const struct image *image,
                   int64_t tenant, struct template **ret, struct cloche_err *e);
 int template_prefix(struct cloche_engine *engine, const struct runtime *runtime, const struct image *image,
@@ -121,8 +121,8 @@ void template_drop_instance(struct template *t, struct instance *instance);
 void template_take_instance(struct template *t, struct instance *instance);
 /* True if a child is to be forked into a box that is made now; else it waits in INSTANCE_MADE. */
 int template_wants_fork(const struct template *t, const struct instance *instance);
-/* True if an instance is being made or forked, or waits for its turn with a waiting run: the waiting
- * runs are dispatched after it. */
+/* True if an instance is being made or forked, or waits for its turn with a waiting run: the
+ * waiting runs are dispatched after it. */
 int template_has_pending_instance(const struct template *t);
 void template_fail_waiting(struct template *t, const struct cloche_err *e);
 /* Return a reference to the setup whose files are to seed an instance's box; NULL: no

@@ -1,7 +1,7 @@
 /* Translations of code that comes again (typescript), kept in memory for each template. A child
- * translates code that has been seen before, and tells the result before any of that code runs; later
- * children get it with their request. A translation belongs to its template, and so to a tenant, an
- * image and a set-up: code of others never has a part in it. */
+ * translates code that has been seen before, and tells the result before any of that code runs;
+ * later children get it with their request. A translation belongs to its template, and so to a
+ * tenant, an image and a set-up: code of others never has a part in it. */
 #ifndef CLOCHE_ENGINE_WARM_TRANSLATION_H
 #define CLOCHE_ENGINE_WARM_TRANSLATION_H
 
@@ -42,7 +42,8 @@ void translations_move(struct translations *from, struct translations *to);
 int translation_use(struct translations *all, const char *method, const char *filename, const char *code, size_t size,
                     struct translation_use *ret, struct cloche_err *e);
 void translation_use_done(struct translation_use *use);
-/* Handle the notification `translated` {translation: bytes, or null if the result cannot be kept}. */
+/* Handle the notification `translated` {translation: bytes, or null if the result cannot be
+ * kept}. */
 int translation_on_told(struct translations *all, struct translation_use *use, const struct rpc_message *m,
                         const struct frame *f, struct cloche_err *e);
 

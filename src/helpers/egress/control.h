@@ -15,7 +15,8 @@ struct egress_control {
 };
 
 int egress_control_open(struct egress_control *control, struct egress *egress, int fd, struct cloche_err *e);
-/* Send a notification to the engine; params are stolen. -CLOCHE_E_RESOURCE: the engine reads too slowly. */
+/* Send a notification to the engine; params are stolen. -CLOCHE_E_RESOURCE: the
+ * engine reads too slowly. */
 int egress_control_notify(struct egress_control *control, const char *method, json_t *params);
 
 /* guard.c. Give up files, privileges and most system calls. optional: subset of "landlock" and

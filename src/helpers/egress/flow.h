@@ -1,4 +1,5 @@
-/* Bytes on their way from one socket to another. A bounded buffer holds them until they are inspected. */
+/* Bytes on their way from one socket to another. A bounded buffer holds them until they are
+ * inspected. */
 #ifndef CLOCHE_HELPERS_EGRESS_FLOW_H
 #define CLOCHE_HELPERS_EGRESS_FLOW_H
 

@@ -31,7 +31,8 @@ CLOCHE_MUST_CHECK int lookups_servers(struct lookups *lookups, const char *serve
 /* Call it a few times a second: unanswered queries are repeated or fail. */
 void lookups_tick(struct lookups *lookups);
 
-/* Calls done once, perhaps before it returns; the lookup is freed then. *ret is set before. 0 or -ENOMEM. */
+/* Calls done once, perhaps before it returns; the lookup is freed then. *ret is set before. 0 or
+ * -ENOMEM. */
 int lookup_start(struct lookups *lookups, const char *name, lookup_done done, void *data, struct lookup **ret);
 /* Detach the lookup: done is not called any more. */
 void lookup_detach(struct lookup *lookup);

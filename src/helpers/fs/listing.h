@@ -1,4 +1,5 @@
-/* The merged names of a directory, the host's and the guest's, as of one moment: offsets into it are stable. */
+/* The merged names of a directory, the host's and the guest's, as of one moment:
+ * offsets into it are stable. */
 #ifndef CLOCHE_HELPERS_FS_LISTING_H
 #define CLOCHE_HELPERS_FS_LISTING_H
 

@@ -39,7 +39,8 @@ static const struct sock_filter calls[] = {
 
 /* -- process setup -------------------------------------------------------------------------------------------- */
 
-/* Move the descriptors to fixed numbers and close all others but the standard ones. The last may be missing. */
+/* Move the descriptors to fixed numbers and close all others but the standard ones.
+ * The last may be missing. */
 static int arrange_descriptors(int count, char **argv)
 {
         if (count > 0 && strcmp(argv[count - 1], "-") == 0)

@@ -355,7 +355,8 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct f
                 fuse_reply_buf(req, read_buffer, (size_t)n);
 }
 
-/* The rule may have changed since the open: a parent directory may have been renamed. Returns like go_on(). */
+/* The rule may have changed since the open: a parent directory may have been renamed. Returns
+ * like go_on(). */
 static int may_write(struct fs_mount *mount, struct handle *handle)
 {
         struct node *node = handle->node;

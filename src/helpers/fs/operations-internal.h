@@ -34,7 +34,8 @@ void forget(struct fs_mount *mount, struct node *node, uint64_t count);
 int may_make(struct fs_mount *mount, struct node *parent, const char *name, bool *ret_virtual);
 /* Put a node under a new name and touch the parent. On failure node is settled. */
 int put_new(struct fs_mount *mount, struct node *parent, const char *name, struct node *node, bool is_virtual);
-/* A node of the guest without a name yet; it stays nameless if its creation is pretended. NULL: no room. */
+/* A node of the guest without a name yet; it stays nameless if its creation is
+ * pretended. NULL: no room. */
 struct node *make_node(struct fs_mount *mount, mode_t mode);
 
 void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set, struct fuse_file_info *fi);

@@ -189,7 +189,8 @@ static int judge_subtree(struct fs_mount *mount, const struct name *from, const 
         return r;
 }
 
-/* Judge a move of `from` to `text` in parent, over `replaced` (or NULL). The strictest of all verdicts. */
+/* Judge a move of `from` to `text` in parent, over `replaced` (or NULL). The
+ * strictest of all verdicts. */
 static int judge_rename(struct fs_mount *mount, const struct name *from, struct node *parent, const char *text,
                         const struct name *replaced, enum access_verdict *ret)
 {

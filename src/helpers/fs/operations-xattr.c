@@ -1,5 +1,5 @@
-/* Extended attributes: only the guest's user.*, held in memory. The host's are neither shown nor changed.
- * Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
+/* Extended attributes: only the guest's user.*, held in memory. The host's are neither shown nor
+ * changed. Runs in: cloche-fs, as the mounted directory's owner or the caller, confined. */
 #include "operations-internal.h"
 
 #include "helpers/fs/tree/overlay.h"

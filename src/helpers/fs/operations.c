@@ -39,7 +39,8 @@ int go_on(enum access_verdict verdict)
         return verdict == ACCESS_NO ? -EACCES : verdict != ACCESS_DROP;
 }
 
-/* A pretended rename is undone when the kernel looks the names up again, so they must not be cached. */
+/* A pretended rename is undone when the kernel looks the names up again, so they must not be
+ * cached. */
 static double entry_cache_s(const struct fs_mount *mount, const struct node *node)
 {
         if (mount->settings.on_denied == DENIED_IGNORE)

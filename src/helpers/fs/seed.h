@@ -1,5 +1,5 @@
-/* Seeds: entries that the caller places over a mount before the guest runs. The guest may change them
- * freely; they are never synced. */
+/* Seeds: entries that the caller places over a mount before the guest runs. The guest may change
+ * them freely; they are never synced. */
 #ifndef CLOCHE_HELPERS_FS_SEED_H
 #define CLOCHE_HELPERS_FS_SEED_H
 

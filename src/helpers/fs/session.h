@@ -5,7 +5,8 @@
 #include "control.h"
 #include "mount.h"
 
-/* Serve until the control socket or the connection closes. 0, or -1 if it could not start. Takes fuse_fd. */
+/* Serve until the control socket or the connection closes. 0, or -1 if it could not start. Takes
+ * fuse_fd. */
 int session_serve(struct fs_mount *mount, struct fs_control *control, int fuse_fd);
 
 #endif

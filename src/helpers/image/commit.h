@@ -1,4 +1,5 @@
-/* An image on top of another one of the store: the changes of a sandbox, another configuration, or both. */
+/* An image on top of another one of the store: the changes of a sandbox, another configuration,
+ * or both. */
 #ifndef CLOCHE_HELPERS_IMAGE_COMMIT_H
 #define CLOCHE_HELPERS_IMAGE_COMMIT_H
 

@@ -200,7 +200,8 @@ static int write_image(struct export *x, int layer_fd, int out_fd, struct cloche
         return r;
 }
 
-/* A member of the archive begins with its digest and size, so the layer is written to a file first. */
+/* A member of the archive begins with its digest and size, so the layer is written to a file
+ * first. */
 static int export_tree(struct export *x, const struct store *store, int tree_fd, int out_fd, struct cloche_err *e)
 {
         struct incoming incoming;

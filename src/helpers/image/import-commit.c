@@ -1,6 +1,6 @@
-/* The end of an import. Each step leaves the store whole: a tree without a record, or a record
- * without a name, is removed by prune. Runs in: cloche-image, as its user, confined to the store and
- * the source. */
+/* The end of an import. Each step leaves the store whole: a tree without a record, or a
+ * record without a name, is removed by prune. Runs in: cloche-image, as its user, confined to
+ * the store and the source. */
 #include "import.h"
 #include "manage.h"
 #include "settings.h"
@@ -240,8 +240,9 @@ int import_commit(struct import *import, json_t **ret, struct cloche_err *e)
         int r = describe_tree(import, &listing, &settings, e);
 
         crash_point();
-        /* Before the flush: copies that links replace are never written to the disk. A commit begins with links to
-         * the tree below, and its few other files are seldom those of a third tree. */
+        /* Before the flush: copies that links replace are never written to the disk. A
+         * commit begins with links to the tree below, and its few other files are
+         * seldom those of a third tree. */
         if (r == 0 && !import->base && !has_tree(import->store, listing.hex))
                 r = share_files(import->store, &import->incoming, listing.hex, import->work, e);
         /* All contents reach the disk before the names that make them an image. */

@@ -407,7 +407,8 @@ static int import_root(struct import *import, struct image_stream *stream, struc
         return r;
 }
 
-/* Return the path without "./", as far as its beginning tells the kind of the archive; NULL: no name. */
+/* Return the path without "./", as far as its beginning tells the kind of the archive; NULL: no
+ * name. */
 static const char *path_of(struct archive_entry *entry)
 {
         const char *path = archive_entry_pathname(entry);

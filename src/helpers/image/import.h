@@ -1,4 +1,5 @@
-/* Import an image: its tree is made beside, checked, and moved to its place with its record and name. */
+/* Import an image: its tree is made beside, checked, and moved to its place with its record and
+ * name. */
 #ifndef CLOCHE_HELPERS_IMAGE_IMPORT_H
 #define CLOCHE_HELPERS_IMAGE_IMPORT_H
 
@@ -14,8 +15,8 @@ struct import_options {
         bool keeps_names; /* a name that another image has is refused */
 };
 
-/* source_fd: a directory, a file or a pipe; borrowed. *ret: the answer. -CLOCHE_E_BAD_ARCHIVE; after
- * any error the store is as before. */
+/* source_fd: a directory, a file or a pipe; borrowed. *ret: the answer. -CLOCHE_E_BAD_ARCHIVE;
+ * after any error the store is as before. */
 CLOCHE_MUST_CHECK int import_run(const struct store *store, int source_fd, const struct import_options *options,
                                  struct work *work, json_t **ret, struct cloche_err *e);
 

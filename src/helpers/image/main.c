@@ -3,8 +3,8 @@
  *
  *     cloche-image STORE_FD DATA_FD CONTROL_FD [read]
  *
- * STORE_FD is the store's directory. DATA_FD is the source of an import (a directory, a file, a pipe)
- * or the output of an export; else /dev/null. CONTROL_FD is a stream socket to the client
+ * STORE_FD is the store's directory. DATA_FD is the source of an import (a directory, a file, a
+ * pipe) or the output of an export; else /dev/null. CONTROL_FD is a stream socket to the client
  * (README.md); the process exits when it closes. With "read" it can change nothing in the store. */
 #include "commit.h"
 #include "confine.h"

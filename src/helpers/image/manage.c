@@ -28,8 +28,8 @@ static json_t *names_of(const json_t *names, const char *id)
         return list;
 }
 
-/* A record with its id, names and last use, which the keeper notes when it makes a box (keeper/sources.c); takes
- * nothing. */
+/* A record with its id, names and last use, which the keeper notes when it makes a box
+ * (keeper/sources.c); takes nothing. */
 static json_t *describe(const struct store *store, const json_t *record, const json_t *names, const char *id)
 {
         const struct timespec used = store_tree_used(store, record_tree(record));

@@ -75,7 +75,8 @@ struct removal {
         int tree_fd;
 };
 
-/* A tree that others name is not locked: it stays. A tree that is missing already is no obstacle. */
+/* A tree that others name is not locked: it stays. A tree that is missing already is no
+ * obstacle. */
 static int prepare(const struct store *store, const char *name, struct removal *ret, struct cloche_err *e)
 {
         const char *tree;
@@ -363,8 +364,8 @@ static int measure_trees(const struct pruning *p, struct tree_usage **ret, size_
         return rows && *ret ? share_measure(p->store, *ret, count, e) : work_no_memory(e);
 }
 
-/* A tree that is in use keeps the files that it shares with others: it goes to the end, and the rest is measured
- * anew. */
+/* A tree that is in use keeps the files that it shares with others: it goes to the end, and
+ * the rest is measured anew. */
 static int put_last(const struct pruning *p, struct tree_usage *rows, size_t count, struct cloche_err *e)
 {
         struct tree_usage used = rows[0];

@@ -119,7 +119,8 @@ static int find_place(const char *path)
         return -1;
 }
 
-/* Write the path without empty parts and "."; false: it is relative, too long, or has a part "..". */
+/* Write the path without empty parts and "."; false: it is relative, too long, or has a part
+ * "..". */
 static bool clean(const char *path, char ret[IMAGE_DIRECTORY_SIZE])
 {
         size_t used = 0;
@@ -208,7 +209,8 @@ static size_t read_accounts(const struct settings *s, const char *path, char **r
         return *ret && fd_read_full(fd, *ret, (size_t)status.st_size) == 0 ? (size_t)status.st_size : 0;
 }
 
-/* As container engines do: names come first, then numbers; a number without a row has the group 0. */
+/* As container engines do: names come first, then numbers; a number without a row has the group
+ * 0. */
 static bool look_up_user(const struct settings *s, const char *name, struct account *ret)
 {
         char *text;

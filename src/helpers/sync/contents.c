@@ -98,7 +98,8 @@ static void copy_attributes(int to_fd, int from_fd)
         for (char *name = names; size > 0 && name < names + size; name += strlen(name) + 1) {
                 ssize_t length = fgetxattr(from_fd, name, value, sizeof(value));
 
-                /* The kernel refuses system attributes to us, as it would to any other writer of the file. */
+                /* The kernel refuses system attributes to us, as it would to any
+                 * other writer of the file. */
                 if (length >= 0)
                         (void)!fsetxattr(to_fd, name, value, (size_t)length, 0);
         }

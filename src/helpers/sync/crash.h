@@ -1,4 +1,5 @@
-/* Points where a test kills the process or makes a step fail. No-ops except in the program that tests build. */
+/* Points where a test kills the process or makes a step fail. No-ops except in the
+ * program that tests build. */
 #ifndef CLOCHE_HELPERS_SYNC_CRASH_H
 #define CLOCHE_HELPERS_SYNC_CRASH_H
 

@@ -24,7 +24,8 @@ struct journal {
 
 /* 0, -ENOMEM or -ENOBUFS. */
 int journal_encode(const struct journal *journal, struct buf *ret);
-/* -CLOCHE_E_STATE names the byte where the journal is damaged. Call journal_done() after a failure too. */
+/* -CLOCHE_E_STATE names the byte where the journal is damaged. Call journal_done() after a
+ * failure too. */
 int journal_decode(const char *data, size_t size, struct journal *ret, struct cloche_err *e);
 void journal_done(struct journal *journal);
 

@@ -318,7 +318,8 @@ static int by_text(const void *a, const void *b)
         return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Two rows may share a path only if the first frees it or creates the entry that the second changes. */
+/* Two rows may share a path only if the first frees it or creates the entry that the second
+ * changes. */
 static int check_pairs(const struct sync_list *list, struct cloche_err *e)
 {
         for (size_t i = 1; i < list->count; i++) {

@@ -1,6 +1,5 @@
-/* The steps of a plan in the order of helpers/fs/tree/change.h: remember directories, take, put, set modes of
- * directories.
- * Runs in: cloche-sync, as the directory's owner, Landlocked to it. */
+/* The steps of a plan in the order of helpers/fs/tree/change.h: remember directories, take, put,
+ * set modes of directories. Runs in: cloche-sync, as the directory's owner, Landlocked to it. */
 #include "plan.h"
 
 #include <errno.h>

@@ -699,8 +699,9 @@ static size_t depth_of(const char *path)
         return depth;
 }
 
-/* A link of the host that gets a place nearer to the top may lead out from there, and so may the links
- * in a directory that does: they are not read. At the same depth or deeper it leads as far as before. */
+/* A link of the host that gets a place nearer to the top may lead out from there, and so
+ * may the links in a directory that does: they are not read. At the same depth or deeper
+ * it leads as far as before. */
 static bool rises(const struct plan *plan, uint32_t row)
 {
         const struct sync_change *c = &plan->list->rows[row];

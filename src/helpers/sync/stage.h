@@ -34,7 +34,8 @@ const char *stage_state_name(enum stage_state state);
 /* Rename the journal to its next state; on disk on return. 0 or -errno. */
 int stage_set_state(const struct stage *stage, enum stage_state from, enum stage_state to);
 
-/* True if the stage holds entries of the host. A draft has none unless somebody removed the journal. */
+/* True if the stage holds entries of the host. A draft has none unless somebody removed the
+ * journal. */
 bool stage_has_displaced(const struct stage *stage);
 /* True if the stage has no entries: it is new, or its removal was interrupted. */
 bool stage_is_empty(const struct stage *stage);

@@ -106,7 +106,8 @@ static int stat_entry(int dir_fd, const char *name, struct stat *ret)
         return fstatat(dir_fd, name, ret, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
-/* Move a slot's contents beside their old place, or to the root if that directory is gone. 0 or -errno. */
+/* Move a slot's contents beside their old place, or to the root if that directory is gone. 0 or
+ * -errno. */
 static int keep_beside(const struct steps_run *run, const char *slot, const char *path)
 {
         char as[LIST_PATH_MAX + LIST_NAME_MAX + 2], other[LIST_NAME_MAX + 1];
@@ -163,7 +164,8 @@ static bool is_empty(int dir_fd, const char *name)
         return !entry;
 }
 
-/* True if the displaced entry is the expected one. It will be deleted, so a directory must be empty. */
+/* True if the displaced entry is the expected one. It will be deleted, so a directory must be
+ * empty. */
 static bool is_slot_expected(const struct steps_run *run, const struct step *step, const char *slot)
 {
         bool is_removed = step->op == STEP_SWAP || !(step->flags & STEP_FROM_OLD);
@@ -255,7 +257,8 @@ static int is_put(const struct steps_run *run, const struct step *step)
         return step->flags & STEP_FROM_OLD ? stat_entry(run->stage->dir_fd, mark, &st) == 0 : 1;
 }
 
-/* Take our entry out if it is still there; a directory in which the host has created something stays. */
+/* Take our entry out if it is still there; a directory in which the host has created something
+ * stays. */
 static int take_ours(const struct steps_run *run, const struct step *step, const char *slot)
 {
         const char *name;

@@ -68,9 +68,11 @@ int step_do(const struct steps_run *run, const struct step *step);
 int step_is_done(const struct steps_run *run, const struct step *step);
 /* Check a completed step: 0, or STEP_CONFLICT if it displaced the wrong entry. */
 int step_check(const struct steps_run *run, const struct step *step);
-/* Undo a step. Later changes by the host stay; the displaced entry is then kept beside them. 0 or -errno. */
+/* Undo a step. Later changes by the host stay; the displaced entry is then kept
+ * beside them. 0 or -errno. */
 int step_undo(const struct steps_run *run, const struct step *step);
-/* TAKE, SWAP: keep the displaced entry beside its place if it was written to after it was displaced. */
+/* TAKE, SWAP: keep the displaced entry beside its place if it was written to after it was
+ * displaced. */
 void step_keep_late(const struct steps_run *run, const struct step *step);
 
 /* NAME.cloche-conflict-N.EXT; false: the name is too long. */

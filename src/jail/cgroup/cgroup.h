@@ -116,9 +116,10 @@ void cgroup_usage_read(const struct cgroup_usage_files *files, struct cgroup_usa
 void cgroup_usage_close(struct cgroup_usage_files *files);
 /* Restart the measurement of the memory peak; version 2 cannot. */
 void cgroup_reset_peak(const struct cgroup_host *host, unsigned box);
-/* Take one of our own processes out of the group that freezes, or put it back: a guest that waits in a FUSE
- * request for a frozen server cannot be frozen itself (fs/fuse/dev.c, request_wait_answer). Only where version 2
- * freezes: in version 1 the process is in the groups of memory and processor alone.
+/* Take one of our own processes out of the group that freezes, or put it back: a guest that waits
+ * in a FUSE request for a frozen server cannot be frozen itself (fs/fuse/dev.c,
+ * request_wait_answer). Only where version 2 freezes: in version 1 the process is in the groups of
+ * memory and processor alone.
  * Returns  0, also if the process has ended; -errno. */
 int cgroup_set_aside(const struct cgroup_host *host, unsigned box, pid_t pid, int is_aside);
 /* Request that all processes in the groups freeze, and tell whether they have: version 1 needs the

@@ -57,8 +57,9 @@ static int is_own(const char *group)
                has_file(group, "cgroup.subtree_control", W_OK);
 }
 
-/* The owner of a group may set the attribute, and may move processes out of all groups beneath. Root therefore takes no
- * group of an ordinary user: "sudo cloche" in a terminal of that user would give its boxes away. */
+/* The owner of a group may set the attribute, and may move processes out of all groups beneath.
+ * Root therefore takes no group of an ordinary user: "sudo cloche" in a terminal of that user
+ * would give its boxes away. */
 static int is_delegated(const char *group)
 {
         return is_own(group) && (has_attribute(group, "user.delegate") || has_attribute(group, "trusted.delegate"));

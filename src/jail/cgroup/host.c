@@ -32,8 +32,8 @@ struct hierarchy {
         const char *root, *mount_point, *type, *options;
 };
 
-/* One line of mountinfo: "id parent major:minor root MOUNTPOINT options … - TYPE source SUPEROPTIONS".
- * proc_pid_mountinfo(5). */
+/* One line of mountinfo: "id parent major:minor root MOUNTPOINT options … - TYPE source
+ * SUPEROPTIONS". proc_pid_mountinfo(5). */
 static int parse_mount(char *line, struct hierarchy *ret)
 {
         char *rest = strstr(line, " - ");
@@ -62,8 +62,8 @@ static const char *below_root(const char *path, const char *root)
         return strcmp(path + size, "/") == 0 ? "" : path + size;
 }
 
-/* This process's group in a hierarchy: the line "ID:controllers:PATH" of /proc/self/cgroup; version 2 has no
- * controllers there. */
+/* This process's group in a hierarchy: the line "ID:controllers:PATH" of /proc/self/cgroup;
+ * version 2 has no controllers there. */
 static int own_path(const char *own_groups, const char *controller, const char *root, char *ret, size_t size)
 {
         char *text = strdup(own_groups), *rest = text, *line;
@@ -150,7 +150,8 @@ void cgroup_host_find(struct cgroup_host *host, struct cgroup_unified *ret_unifi
                         use_version_1(host, &mount, own_groups);
         }
         free(text);
-        /* Controllers that version 1 holds are not in version 2: a controller is in one place at a time. */
+        /* Controllers that version 1 holds are not in version 2: a controller is in one place at
+         * a time. */
         use_version_2(host, ret_unified);
         for (int c = 0; c < CGROUP_CONTROLLERS; c++)
                 if (!host->places[c].version)
@@ -179,9 +180,9 @@ static void remove_tree(const char *base)
         rmdir(base);
 }
 
-/* Remove "cloche-PID" of a dead process: its boxes died with it, so the groups are empty. But a frozen task of version
- * 1 takes no signal: those of a keeper that was killed while a sandbox was paused die now, and a later call removes
- * their groups. */
+/* Remove "cloche-PID" of a dead process: its boxes died with it, so the groups are empty. But a
+ * frozen task of version 1 takes no signal: those of a keeper that was killed while a sandbox
+ * was paused die now, and a later call removes their groups. */
 static void sweep(const char *parent)
 {
         char path[CGROUP_PATH_MAX + 300];

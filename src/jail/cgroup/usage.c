@@ -9,7 +9,8 @@
 
 #define TEXT_BYTES 4096 /* the kernel returns these files in one read, and none is as long */
 
-/* Names of both versions; key: of the line that holds the number, or NULL if the file is a number. */
+/* Names of both versions; key: of the line that holds the number, or NULL if the file is a
+ * number. */
 static const struct counter {
         enum cgroup_controller controller;
         const char *files[2], *keys[2];
@@ -46,7 +47,8 @@ int cgroup_usage_open(const struct cgroup_host *host, unsigned box, struct cgrou
 
                 files.versions[i] = place->version;
                 files.fds[i] = r < 0 ? -EBADF : open_counter(place, box, &counters[i]);
-                /* A counter that is missing for lack of resources would read as 0 for the box's whole life. */
+                /* A counter that is missing for lack of resources would read as 0 for the box's
+                 * whole life. */
                 if (files.fds[i] == -EMFILE || files.fds[i] == -ENFILE || files.fds[i] == -ENOMEM)
                         r = files.fds[i];
         }

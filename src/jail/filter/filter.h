@@ -1,5 +1,6 @@
-/* System call filters of our own programs: tables of calls (filter-calls.def in fs, egress and daemon),
- * compiled by filter-compile.c during the build. seccomp.h has the filter of boxes. seccomp(2). */
+/* System call filters of our own programs: tables of calls (filter-calls.def in fs,
+ * egress and daemon), compiled by filter-compile.c during the build. seccomp.h has the
+ * filter of boxes. seccomp(2). */
 #ifndef CLOCHE_JAIL_FILTER_FILTER_H
 #define CLOCHE_JAIL_FILTER_FILTER_H
 

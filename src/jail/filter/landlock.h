@@ -1,4 +1,5 @@
-/* Landlock: a process gives up all of the file system except the trees of a few directories. landlock(7). */
+/* Landlock: a process gives up all of the file system except the trees of a few
+ * directories. landlock(7). */
 #ifndef CLOCHE_JAIL_FILTER_LANDLOCK_H
 #define CLOCHE_JAIL_FILTER_LANDLOCK_H
 

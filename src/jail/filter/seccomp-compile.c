@@ -43,7 +43,8 @@ static const struct {
 #undef CALL
 };
 
-/* Calls refused for one value of an int argument, and allowed otherwise by their row in seccomp-calls.def. */
+/* Calls refused for one value of an int argument, and allowed otherwise by their row in
+ * seccomp-calls.def. */
 struct argument_rule {
         int number;
         unsigned argument;
@@ -92,8 +93,8 @@ enum kind { BOX, ROOT, TEMPLATE, KINDS };
 
 static const char *const kind_names[KINDS] = {[BOX] = "box", [ROOT] = "root", [TEMPLATE] = "template"};
 
-/* Calls that a box of this kind may make beyond those of each box. chroot(2) is none of root's: it needs a capability
- * that root has not. */
+/* Calls that a box of this kind may make beyond those of each box. chroot(2) is none of root's:
+ * it needs a capability that root has not. */
 static const struct {
         enum kind kind;
         const char *name;
@@ -130,9 +131,9 @@ static int rule(scmp_filter_ctx context, uint32_t action, int number, unsigned c
         return r < 0 ? err_os(e, CLOCHE_E_SECCOMP, -r, "add an argument rule for call %d", number) : 0;
 }
 
-/* Allow a call if this argument has one of these values (and the first comparisons hold); else fail
- * with this errno. libseccomp cannot express "none of", so every small value gets a rule and the rest
- * gets one. */
+/* Allow a call if this argument has one of these values (and the first comparisons hold);
+ * else fail with this errno. libseccomp cannot express "none of", so every small value gets a
+ * rule and the rest gets one. */
 static int allow_only(scmp_filter_ctx context, int number, const struct scmp_arg_cmp *first, unsigned first_count,
                       unsigned argument, uint64_t allowed, int code, struct cloche_err *e)
 {
@@ -175,8 +176,8 @@ static int add_internet_rules(scmp_filter_ctx context, uint32_t family, struct c
         return 0;
 }
 
-/* useradd(8) and su(1) end if the kernel seems to have an audit log that they may not write (libaudit); a kernel
- * without one fails with EPROTONOSUPPORT. */
+/* useradd(8) and su(1) end if the kernel seems to have an audit log that they may not write
+ * (libaudit); a kernel without one fails with EPROTONOSUPPORT. */
 static int netlink_refusal(enum kind kind)
 {
         return kind == ROOT ? EPROTONOSUPPORT : EPERM;
@@ -288,9 +289,10 @@ static void put_refused_arguments(struct prelude *p, int number)
         }
 }
 
-/* With a limit of 1 a crash starts no core handler of the host, which would run as root; any other
- * limit starts it (core(5), core_pattern; fs/coredump.c). A program that disables its core dumps must
- * succeed, and there are none: so the call does nothing and returns 0. Reading the limit is permitted. */
+/* With a limit of 1 a crash starts no core handler of the host, which would run as root; any
+ * other limit starts it (core(5), core_pattern; fs/coredump.c). A program that disables its
+ * core dumps must succeed, and there are none: so the call does nothing and returns 0.
+ * Reading the limit is permitted. */
 static void put_core_limit(struct prelude *p)
 {
         size_t other_limits;
@@ -312,7 +314,8 @@ static void put_core_limit(struct prelude *p)
 }
 
 /* Core scheduling: a process may read its cookie. A process that shares a cookie runs beside
- * others, and one that makes more takes more cores. A template's child makes the cookie of its box. */
+ * others, and one that makes more takes more cores. A template's child makes the cookie of its
+ * box. */
 static void put_core_scheduling(struct prelude *p, int for_template)
 {
         size_t unrelated;
@@ -448,9 +451,9 @@ static void list_calls(struct rules *rules, int for_template)
         }
 }
 
-/* The kernel runs a new filter once for each number, to remember the calls that are allowed whatever
- * their arguments are (seccomp_cache_prepare, Linux 5.11). A list of all
- * rules doubled the steps of most numbers, and took a sixth of the time to load the filter. */
+/* The kernel runs a new filter once for each number, to remember the calls that are allowed
+ * whatever their arguments are (seccomp_cache_prepare, Linux 5.11). A list of all rules doubled
+ * the steps of most numbers, and took a sixth of the time to load the filter. */
 static void put_tree(struct prelude *p, struct rules *rules, size_t first, size_t count)
 {
         size_t half = count / 2, at = p->count;

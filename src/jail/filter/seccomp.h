@@ -1,13 +1,15 @@
-/* The system call filter: an allowlist for the native ABI. seccomp(2), libseccomp. seccomp-calls.def
- * has the allowed calls. Known but refused calls fail with EPERM, unknown ones with ENOSYS so that C
- * libraries fall back; a call through another ABI (i386, x32) kills the process. */
+/* The system call filter: an allowlist for the native ABI. seccomp(2), libseccomp.
+ * seccomp-calls.def has the allowed calls. Known but refused calls fail with EPERM,
+ * unknown ones with ENOSYS so that C libraries fall back; a call through another ABI
+ * (i386, x32) kills the process. */
 #ifndef CLOCHE_JAIL_FILTER_SECCOMP_H
 #define CLOCHE_JAIL_FILTER_SECCOMP_H
 
 #include <cloche/error.h>
 #include <sys/types.h>
 
-/* In place of the numbers of a box's user in the compiled filter: no call has such a value otherwise. */
+/* In place of the numbers of a box's user in the compiled filter: no call has such a value
+ * otherwise. */
 #define SECCOMP_USER 0xc10c0001u
 #define SECCOMP_GROUP 0xc10c0002u
 

@@ -1,6 +1,7 @@
-/* The host name and the boot id of a sandbox, where its programs look for them. A box beneath a template is born in a
- * copy of that one's root, which nobody can write to, so the files are in a file system of their own.
- * Runs in: the child the keeper cloned, until it becomes box-init (jail/enter.c). */
+/* The host name and the boot id of a sandbox, where its programs look for them. A box beneath
+ * a template is born in a copy of that one's root, which nobody can write to, so the files are
+ * in a file system of their own. Runs in: the child the keeper cloned, until it becomes
+ * box-init (jail/enter.c). */
 #include "mount.h"
 #include "root.h"
 

@@ -1,11 +1,11 @@
-/* Mounts that lie in other mounts, and mounts of one file. The place of an inner mount is a name that
- * the outer mount's server has to look up, and that server starts only after the box. So a child of
- * PID 1 opens each place, which waits in the kernel until the server replies, attaches the mount there
- * and exits. box-init waits for it before it handles its first request, so no guest program runs
- * earlier. The child also reads the attributes of each mount's root: before that the kernel takes the
- * root of a FUSE mount for an inode of uid 0, which the box does not map, and refuses to write to it
- * (inode_permission() in fs/namei.c).
- * Runs in: a child of PID 1, with the rights of the box. It reads no bytes of guest or host. */
+/* Mounts that lie in other mounts, and mounts of one file. The place of an inner mount is a name
+ * that the outer mount's server has to look up, and that server starts only after the box. So a
+ * child of PID 1 opens each place, which waits in the kernel until the server replies, attaches
+ * the mount there and exits. box-init waits for it before it handles its first request, so no
+ * guest program runs earlier. The child also reads the attributes of each mount's root: before
+ * that the kernel takes the root of a FUSE mount for an inode of uid 0, which the box does not
+ * map, and refuses to write to it (inode_permission() in fs/namei.c). Runs in: a child of PID 1,
+ * with the rights of the box. It reads no bytes of guest or host. */
 #include "mount.h"
 #include "root.h"
 
@@ -22,8 +22,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Open a place below the current directory, which is the root. Links are not followed: they may be the
- * host's. */
+/* Open a place below the current directory, which is the root. Links are not
+ * followed: they may be the host's. */
 static int open_place(const char *place)
 {
         struct open_how how = {.flags = O_PATH | O_CLOEXEC,
@@ -55,7 +55,8 @@ static int attach(int tree_fd, const char *place)
         return mount_attach_to(tree_fd, place_fd, place, &e) < 0 ? -e.os_errno : 0;
 }
 
-/* Close all other descriptors, which belong to the box, the keeper and the engine. These move to 0, 1, … */
+/* Close all other descriptors, which belong to the box, the keeper and the engine. These move to
+ * 0, 1, … */
 static int keep_alone(int tree_fds[JAIL_MOUNTS_MAX])
 {
         int next = 0;
@@ -72,7 +73,8 @@ static int keep_alone(int tree_fds[JAIL_MOUNTS_MAX])
         return close_range((unsigned)next, ~0u, 0) < 0 ? -errno : 0;
 }
 
-/* The next mount to attach: the one with the shortest place, so that outer mounts come before inner ones. */
+/* The next mount to attach: the one with the shortest place, so that outer mounts come before
+ * inner ones. */
 static int next_of(const struct jail_plan *plan, const int tree_fds[JAIL_MOUNTS_MAX])
 {
         int best = -1;
@@ -97,7 +99,8 @@ static int attach_all(const struct jail_plan *plan, int tree_fds[JAIL_MOUNTS_MAX
         return r < 0 ? r : read_attributes(plan);
 }
 
-/* The flag keeps the kernel from requesting attributes of the server, which its user may have stopped. */
+/* The flag keeps the kernel from requesting attributes of the server, which its user may have
+ * stopped. */
 static int is_mount(int fd)
 {
         struct statx found = {0};

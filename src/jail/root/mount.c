@@ -34,8 +34,8 @@ static int clone_tree(int dir_fd, const char *name, unsigned recursive, uint64_t
         return 0;
 }
 
-/* Recursive: in a less privileged mount namespace the children are locked to their parent and a copy without
- * them is refused, as it would show what they cover. */
+/* Recursive: in a less privileged mount namespace the children are locked to their parent and a
+ * copy without them is refused, as it would show what they cover. */
 int mount_clone(int dir_fd, const char *name, uint64_t attributes, int *ret_fd, struct cloche_err *e)
 {
         return clone_tree(dir_fd, name, AT_RECURSIVE, attributes, ret_fd, e);
@@ -79,8 +79,8 @@ int mount_make(const char *type, const char *const *options, uint64_t attributes
 
 int mount_map_users(int tree_fd, int user_fd)
 {
-        /* Where the host's mounts are shared, as systemd makes them, a copy is of their peer group: without the
-         * second, mounts of a box would appear on the host. */
+        /* Where the host's mounts are shared, as systemd makes them, a copy is of their peer
+         * group: without the second, mounts of a box would appear on the host. */
         struct mount_attr attr = {.attr_set = user_fd < 0 ? 0 : MOUNT_ATTR_IDMAP,
                                   .propagation = MS_PRIVATE_FLAG,
                                   .userns_fd = user_fd < 0 ? 0 : (uint64_t)user_fd};
@@ -128,7 +128,8 @@ int mount_restrict(const char *target, uint64_t attributes, struct cloche_err *e
 
 int mount_turn(struct cloche_err *e)
 {
-        /* The old root is stacked on the new one and taken away from there; no put_old directory is needed. */
+        /* The old root is stacked on the new one and taken away from there; no
+         * put_old directory is needed. */
         if (syscall(SYS_pivot_root, ".", ".") < 0)
                 return err_os(e, CLOCHE_E_MOUNT, errno, "change the root");
         if (umount2(".", MNT_DETACH_FLAG) < 0)

@@ -1,4 +1,5 @@
-/* The plan of a box: filled by the keeper, read by every step of the jail. Plain data, nothing owned. */
+/* The plan of a box: filled by the keeper, read by every step of the jail. Plain data, nothing
+ * owned. */
 #ifndef CLOCHE_JAIL_ROOT_PLAN_H
 #define CLOCHE_JAIL_ROOT_PLAN_H
 
@@ -9,7 +10,8 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-/* The upper directories of a writable root, read-only; an archive has their members below this name. */
+/* The upper directories of a writable root, read-only; an archive has their members below this
+ * name. */
 #define JAIL_CHANGES "run/.changes"
 #define JAIL_BIN "run/bin" /* our programs in the PATH of a box with a root of its own */
 #define JAIL_HOST_NAME "cloche"

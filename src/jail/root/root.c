@@ -21,7 +21,8 @@
 #include <unistd.h>
 
 extern int mount(const char *source, const char *target, const char *type, unsigned long flags, const void *data);
-/* Files of a build's steps that are in no image (src/cli/build): commits and saves leave this place out. */
+/* Files of a build's steps that are in no image (src/cli/build): commits and saves leave this
+ * place out. */
 #define SECRETS "run/secrets"
 #define SECRETS_TARGET "/dev/shm/secrets"
 #define MS_FLAGS_NEW_ROOT (2 | 4) /* MS_NOSUID, MS_NODEV: of <sys/mount.h>, which clashes with <linux/mount.h> */
@@ -86,9 +87,10 @@ static const struct {
         {"nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n"},
         {RESOLV_CONF, ""},
 };
-/* A box with a root of its own has the accounts of its image, for packages name theirs, and then this one: the first
- * row of a name or number counts. Its password is no x: su(1) would look for it in /etc/shadow, which is the image's.
- */
+/* A box with a root of its own has the accounts of its image, for packages name theirs, and then
+ * this one: the first row of a name or number counts. Its password is no x: su(1) would look for it
+ * in /etc/shadow, which is the image's.
+ * */
 static const struct {
         const char *name, *own, *added;
 } accounts[] = {
@@ -518,7 +520,8 @@ int root_build(const struct jail_plan *plan, struct root_sources *sources, struc
         int r;
 
         umask(022);
-        /* Covers /tmp in our own mount namespace only. The size holds the runtime's copies and a few small files. */
+        /* Covers /tmp in our own mount namespace only. The size holds the runtime's
+         * copies and a few small files. */
         r = mount_new("tmpfs", "/tmp", MS_FLAGS_NEW_ROOT, "mode=0755,size=64m,nr_inodes=1024", e);
         if (r < 0)
                 return r;
@@ -601,7 +604,8 @@ int root_share(const struct jail_plan *plan, struct cloche_err *e)
 
 /* -- mounts of the engine ------------------------------------------------------------------------------------- */
 
-/* default_permissions: the kernel checks modes, for the server tells them; allow_other: for everybody in the box. */
+/* default_permissions: the kernel checks modes, for the server tells them; allow_other:
+ * for everybody in the box. */
 static int make_fuse(const struct jail_plan *plan, size_t mount, int fuse_fd)
 {
         char fd[12], uid[12], gid[12];

@@ -1,4 +1,5 @@
-/* The box's root file system. mount_namespaces(7), open_tree(2), mount_setattr(2) (Linux 5.12), pivot_root(2).
+/* The box's root file system. mount_namespaces(7), open_tree(2), mount_setattr(2) (Linux 5.12),
+ * pivot_root(2).
  *
  *   /                    tmpfs, read-only once built; of a sandbox a directory of the tmpfs with the
  *                        quota, in which all below is shown
@@ -20,7 +21,8 @@
 
 #include <cloche/error.h>
 
-/* Mounts taken from the host while its paths can still be walked. Owned; released by root_sources_done(). */
+/* Mounts taken from the host while its paths can still be walked. Owned; released by
+ * root_sources_done(). */
 struct root_sources {
         struct root_source {
                 char name[256];   /* below the new root */
@@ -43,13 +45,14 @@ void root_sources_done(struct root_sources *sources);
  * root. A template's mount namespace is copied at this point: the boxes beneath it start from that
  * copy (0.1 ms instead of 1 ms). */
 int root_build(const struct jail_plan *plan, struct root_sources *sources, struct cloche_err *e);
-/* Add the writable places under their quota, /proc of the box's own pid namespace, and the masks. */
+/* Add the writable places under their quota, /proc of the box's own pid namespace, and the
+ * masks. */
 int root_furnish(const struct jail_plan *plan, struct cloche_err *e);
 /* Make detached copies of a sandbox's writable places, for a box beneath a template. Runs in the
  * sandbox's mount namespace; owned by the caller. */
 int root_take_writable(int ret_fds[JAIL_SHARED_PLACES], struct cloche_err *e);
-/* Likewise a directory in which the overlays of its writable root are mounted by their names. It makes a mount
- * namespace of its own, for the box shows no such directory. */
+/* Likewise a directory in which the overlays of its writable root are mounted by their names. It
+ * makes a mount namespace of its own, for the box shows no such directory. */
 int root_take_layers(int *ret_fd, struct cloche_err *e);
 /* Prepare the root of a box that shares with a sandbox: in a copy of its mounts, replace /proc by
  * one of its own pid namespace, and mask it. */
@@ -68,15 +71,15 @@ const char *root_hosts_text(const struct jail_plan *plan, char ret[JAIL_HOSTS_SI
  * attached yet; owned by the caller. */
 int root_mount_fuse(const struct jail_plan *plan, size_t mount, int *ret_fuse_fd, int *ret_tree_fd,
                     struct cloche_err *e);
-/* Make the file system alone; both are owned by the caller. Only processes in the caller's user namespace
- * and in those beneath it may use it (fs/fuse/dir.c, fuse_allow_current_process). */
+/* Make the file system alone; both are owned by the caller. Only processes in the caller's user
+ * namespace and in those beneath it may use it (fs/fuse/dir.c, fuse_allow_current_process). */
 int root_make_fuse(const struct jail_plan *plan, size_t mount, int *ret_fuse_fd, int *ret_tree_fd,
                    struct cloche_err *e);
-/* Attach the plan's file systems that the keeper made. ret_tree_fds: as for root_mount_fuse, for each mount
- * that lies in another. */
+/* Attach the plan's file systems that the keeper made. ret_tree_fds: as for root_mount_fuse, for
+ * each mount that lies in another. */
 int root_attach_made(const struct jail_plan *plan, int ret_tree_fds[JAIL_MOUNTS_MAX], struct cloche_err *e);
-/* Make a detached copy of a sandbox's mount, with those in it. Runs in the sandbox's mount namespace, with the
- * root as current directory. */
+/* Make a detached copy of a sandbox's mount, with those in it. Runs in the sandbox's mount
+ * namespace, with the root as current directory. */
 int root_take_mount(const char *target, int *ret_fd, struct cloche_err *e);
 /* Attach it in a box that has the sandbox's root. */
 int root_attach_taken(const struct jail_plan *plan, struct cloche_err *e);

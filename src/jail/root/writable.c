@@ -31,9 +31,10 @@ enum { ROOT, WORKSPACE, TMP, SHM, HOME }; /* ROOT: only in sandboxes, whose home
 const char *const root_places[JAIL_PLACES] =
         {[ROOT] = ".", [WORKSPACE] = "workspace", [TMP] = "tmp", [SHM] = "dev/shm", [HOME] = "home/cloche"};
 
-/* The place at which the tmpfs is mounted. One of its directories covers it there in the end: taking
- * the mount away instead would wait for a grace period of the kernel in each box (umount(2)). No
- * program of a box can uncover it: neither a guest nor a template may call umount(2) or move_mount(2). */
+/* The place at which the tmpfs is mounted. One of its directories covers it there in the end:
+ * taking the mount away instead would wait for a grace period of the kernel in each box
+ * (umount(2)). No program of a box can uncover it: neither a guest nor a template may call
+ * umount(2) or move_mount(2). */
 #define QUOTA "workspace"
 
 /* Directories of the tmpfs. */
@@ -45,7 +46,8 @@ static const struct {
         [SHM] = {"shm", 01777},  [HOME] = {"home", 0755},
 };
 
-/* Directories at the top of a sandbox's root, unless the image has them: programs expect such paths. */
+/* Directories at the top of a sandbox's root, unless the image has them: programs expect such
+ * paths. */
 static const char *const tops[] = {"app", "data", "home", "mnt", "opt", "root", "src", "srv", "var"};
 
 #define HOME_OF_USER "home/user" /* of the second user in a box with a root of its own */
@@ -133,7 +135,8 @@ static int each_shown(int (*visit)(void *data, const char *name, struct cloche_e
 
 /* -- the layers of a writable root ------------------------------------------------------------------------------- */
 
-/* Inodes of each: its upper and work directory, overlayfs's own in that, and one that stands for all whiteouts. */
+/* Inodes of each: its upper and work directory, overlayfs's own in that, and one that
+ * stands for all whiteouts. */
 #define INODES_EACH 4
 #define INODES_OF_ALL 2
 #define LAYER_SIZE 300     /* of a path */
@@ -175,14 +178,16 @@ static int check_attributes(const char *path, struct cloche_err *e)
                        strerror(errno));
 }
 
-/* overlayfs makes each fsync(2) a write to the disk, but these files end with the box: their saves are on the disk. */
+/* overlayfs makes each fsync(2) a write to the disk, but these files end with the box:
+ * their saves are on the disk. */
 static const char *volatile_flag(const struct jail_plan *plan)
 {
         return plan->files_fd >= 0 ? "volatile" : NULL;
 }
 
-/* The upper directory's attributes are those of the merged one. No path leads to it in the end: the place /workspace
- * covers the tmpfs. So the guest can set no attribute there that has a meaning for overlayfs. */
+/* The upper directory's attributes are those of the merged one. No path leads to it in the
+ * end: the place /workspace covers the tmpfs. So the guest can set no attribute there that has
+ * a meaning for overlayfs. */
 static int make_upper(const char *name, char upper[LAYER_SIZE], char work[LAYER_SIZE], struct cloche_err *e)
 {
         struct stat st;
@@ -221,11 +226,12 @@ static int lay_over(void *data, const char *name, struct cloche_err *e)
                            : mount_attach(tree_fd, name, e);
 }
 
-/* Our entries of /run, which stay mounts of their own over the layer: masks of /proc are copied from two of them, also
- * later for boxes that share, and no guest can replace a mount point. */
+/* Our entries of /run, which stay mounts of their own over the layer: masks of /proc are copied
+ * from two of them, also later for boxes that share, and no guest can replace a mount point. */
 static const char *const kept_in_run[] = {ROOT_MASK_DIRECTORY, ROOT_MASK_FILE, JAIL_BIN, "run/cloche"};
 
-/* Services write to /run; each start finds it as new, so its upper directory is none of the changes. */
+/* Services write to /run; each start finds it as new, so its upper directory is none of the
+ * changes. */
 static int lay_over_run(const struct jail_plan *plan, struct cloche_err *e)
 {
         const char *const options[] = {"lowerdir",   "run",     "upperdir",
@@ -291,8 +297,9 @@ static int count_inodes(const struct jail_plan *plan, struct cloche_err *e)
                 count += is_own_top(below_tops[i].name);
         count += plan->is_sandbox && strcmp(plan->user.home, JAIL_HOME) != 0;
         count += plan->has_root; /* HOME_OF_USER */
-        /* The root of the tmpfs, and the places: others have no ROOT, and of a sandbox the home directory was counted.
-         */
+        /* The root of the tmpfs, and the places: others have no ROOT, and of a sandbox the
+         * home directory was counted.
+         * */
         return JAIL_PLACES + count;
 }
 
@@ -405,8 +412,9 @@ int root_take_writable(int ret_fds[JAIL_SHARED_PLACES], struct cloche_err *e)
         return r; /* the process ends when it failed, and its descriptors with it */
 }
 
-/* Names come from the upper directories, which no guest can change; each is a mount point in the sandbox's root, which
- * no guest can rename or remove. Nobody but this process sees the mounts on them. */
+/* Names come from the upper directories, which no guest can change; each is a mount point
+ * in the sandbox's root, which no guest can rename or remove. Nobody but this process
+ * sees the mounts on them. */
 static int gather_layer(const char *name, struct cloche_err *e)
 {
         _cleanup_fd_ int tree_fd = -EBADF;

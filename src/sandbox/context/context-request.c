@@ -129,8 +129,8 @@ static int find_prefix(struct sandbox_request *request, const char *name, const 
                                      : err_set(e, CLOCHE_E_NOT_FOUND, "this caller has no prefixes");
 }
 
-/* Refuse another prefix than that of the context. One with the same title is the same if its set-up is: ids are new
- * with each connection. */
+/* Refuse another prefix than that of the context. One with the same title is the same if its
+ * set-up is: ids are new with each connection. */
 static int check_same(struct sandbox_request *request, const struct context *c, const char *name, struct cloche_err *e)
 {
         const cloche_prefix *prefix;

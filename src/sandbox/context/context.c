@@ -287,7 +287,8 @@ int contexts_have_forks(const struct sandbox *s)
         return 0;
 }
 
-/* The kernel kills what is beneath a box with it. Frozen processes may not die before they are thawed. */
+/* The kernel kills what is beneath a box with it. Frozen processes may not die before they are
+ * thawed. */
 static void end_forks(struct sandbox *s)
 {
         struct sandbox *other;

@@ -38,8 +38,8 @@ struct context {
         int is_forkable, is_doomed, is_queued;
         int is_apart; /* forked, with files of its own */
         int is_held;  /* stopped while it is forked: its queue does not move */
-        /* The starts of other sandboxes whose contexts it was forked from, one from another: it ends with each of
-         * these boxes, for they are beneath its own. */
+        /* The starts of other sandboxes whose contexts it was forked from, one from another: it
+         * ends with each of these boxes, for they are beneath its own. */
         uint64_t lives[CONTEXT_LIVES_MAX];
         unsigned life_count;
         struct context_fork *fork; /* the fork that uses or makes it, or NULL */
@@ -112,7 +112,8 @@ struct context *context_new(struct sandbox *s, const char *name, const char *lan
                             struct cloche_err *e);
 /* Let it start from a caller's prefix, after context_prefix_check, instead of the notebook. */
 int context_use_prefix(struct context *c, const char *name, const cloche_prefix *prefix, struct cloche_err *e);
-/* Make a context with the options of c in this sandbox, to be forked from it or from its checkpoint. */
+/* Make a context with the options of c in this sandbox, to be forked from it or from its
+ * checkpoint. */
 struct context *context_like(struct sandbox *s, const struct context *c, const char *name, struct cloche_err *e);
 /* Contexts of other sandboxes were forked from those of this one, and live. */
 int contexts_have_forks(const struct sandbox *s);
@@ -181,10 +182,11 @@ void context_fork_opened(struct context_fork *fork, struct context *c);
 void context_fork_abort(struct context_fork *fork, struct context *c, const struct cloche_err *e);
 /* The context reported that it could not be forked. */
 void context_fork_failed(struct context_fork *fork, const json_t *about);
-/* Fork a live context into other sandboxes. context_branch_begin stops it, as soon as it is idle; prepared is called
- * then. context_branch_go forks it into these sandboxes, which run; done follows, once, unless context_branch_cancel is
- * called, and also if it could not be prepared. None is called from within a function of this header. The context goes
- * on when all forks are made, or at the end. */
+/* Fork a live context into other sandboxes. context_branch_begin stops it, as soon as it is
+ * idle; prepared is called then. context_branch_go forks it into these sandboxes, which run;
+ * done follows, once, unless context_branch_cancel is called, and also if it could not be
+ * prepared. None is called from within a function of this header. The context goes on when all
+ * forks are made, or at the end. */
 struct context_branch_owner {
         void (*prepared)(void *data);
         void (*done)(void *data, const struct cloche_err *e);

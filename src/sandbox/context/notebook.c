@@ -54,8 +54,8 @@ void context_notebooks_free(struct sandboxes *all)
                 notebook_free(all, n);
 }
 
-/* Drop the one of this principal that was not used for longest, if there is no room for another. Contexts that were
- * forked from it live on. */
+/* Drop the one of this principal that was not used for longest, if there is no room for another.
+ * Contexts that were forked from it live on. */
 static void make_room(struct sandboxes *all, int64_t principal)
 {
         struct notebook *n, *oldest = NULL;

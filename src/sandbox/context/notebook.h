@@ -11,7 +11,8 @@
 
 struct sandbox;
 
-/* The runtime of a language that has contexts. -CLOCHE_E_UNKNOWN_LANGUAGE names the languages that have. */
+/* The runtime of a language that has contexts. -CLOCHE_E_UNKNOWN_LANGUAGE names the languages
+ * that have. */
 int context_runtime_find(const struct sandboxes *all, const char *language, const struct runtime **ret,
                          struct cloche_err *e);
 /* Find or make one; it may not be ready yet. -CLOCHE_E_UNKNOWN_LANGUAGE names the languages that

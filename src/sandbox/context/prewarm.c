@@ -76,9 +76,10 @@ static int find_template(struct prewarm *prewarm, struct template **ret, struct 
                     : context_notebook_find(s->all, s->principal, &s->image, prewarm->runtime->name, &runtime, ret, e);
 }
 
-/* An interpreter has the mounts where they were when it was made. Programs of the sandbox can rename a
- * directory above one at any time, so a sandbox with mounts gets each interpreter when it needs one. So does one with a
- * writable root, whose programs can change files that the interpreter has in memory. */
+/* An interpreter has the mounts where they were when it was made. Programs of the sandbox can
+ * rename a directory above one at any time, so a sandbox with mounts gets each interpreter when
+ * it needs one. So does one with a writable root, whose programs can change files that the
+ * interpreter has in memory. */
 static int may_make(const struct prewarm *prewarm)
 {
         const struct sandbox *s = prewarm->sandbox;

@@ -1,5 +1,6 @@
-/* A prewarmed interpreter for the next context of a sandbox. It has the language and the set-up of
- * the last context; it is forked already and its pages are its own, so the next context starts at once. */
+/* A prewarmed interpreter for the next context of a sandbox. It has the language and the
+ * set-up of the last context; it is forked already and its pages are its own, so the
+ * next context starts at once. */
 #ifndef CLOCHE_SANDBOX_CONTEXT_PREWARM_H
 #define CLOCHE_SANDBOX_CONTEXT_PREWARM_H
 

@@ -19,8 +19,9 @@ struct sandbox_identity {
 };
 
 struct sandbox_boxes {
-        /* Make a box of this image. beside: the box whose files it shares, or KEEPER_NO_BOX. identity, mounts, volumes:
-         * of the box, or NULL. done is called later: take the box of the reply with keeper_box_take. */
+        /* Make a box of this image. beside: the box whose files it shares, or KEEPER_NO_BOX.
+         * identity, mounts, volumes: of the box, or NULL. done is called later: take the box of
+         * the reply with keeper_box_take. */
         int (*make)(const struct sandboxes *all, const struct image *image, const struct cloche_limits *limits,
                     uint32_t beside, int has_writable_root, int has_root, const struct sandbox_identity *identity,
                     const struct mounts *mounts, const struct volume_uses *volumes, keeper_done done, void *data,

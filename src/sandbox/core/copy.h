@@ -12,13 +12,14 @@ struct copy;
  * the callee; -EBADF after sandbox_copy_in, and with e. */
 typedef void (*copy_done)(void *data, int fd, const struct cloche_err *e);
 
-/* Pack the content of path, which is WORKSPACE or, for all that a save has, "/", in the box of that PID 1. */
+/* Pack the content of path, which is WORKSPACE or, for all that a save has, "/", in the box of
+ * that PID 1. */
 int sandbox_copy_out(struct sandbox *s, struct control *control, const char *path, copy_done done, void *data,
                      struct copy **ret, struct cloche_err *e);
 /* Pack the changes of the system's directories instead: for an image (box/files/archive/pack.h). */
 int sandbox_copy_system(struct sandbox *s, copy_done done, void *data, struct copy **ret, struct cloche_err *e);
-/* fd: from sandbox_copy_out, borrowed for the call; several copies may read it. empties: remove the old
- * content of WORKSPACE first. */
+/* fd: from sandbox_copy_out, borrowed for the call; several copies may read it. empties: remove
+ * the old content of WORKSPACE first. */
 int sandbox_copy_in(struct sandbox *s, struct control *control, int fd, int empties, copy_done done, void *data,
                     struct copy **ret, struct cloche_err *e);
 /* Open packed files again, for reading and with an offset of their own; -errno. */

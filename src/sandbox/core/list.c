@@ -1,6 +1,6 @@
-/* sandbox.list: filters, order, pages. A page ends with the place of its last sandbox, by which the next page begins
- * behind it, whatever was made or deleted meanwhile. Runs in: cloched-engine, on its loop, with the rights of the
- * daemon's user. */
+/* sandbox.list: filters, order, pages. A page ends with the place of its last sandbox, by which
+ * the next page begins behind it, whatever was made or deleted meanwhile. Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "sandbox/life/state.h"
 #include "sandboxes.h"
 

@@ -1,9 +1,9 @@
-/* Pools of running sandboxes, each with a shell: a request for one with the usual options gets it at
- * once. One pool has the engine's own image, the other an image of the store: the last one of which
- * two sandboxes in sequence were requested. A pooled sandbox keeps its image from being removed, so a
- * single sandbox of an image fills no pool. They are made after a delay, so that they do not slow the
- * current request, and only while new sandboxes are being requested. Runs in: cloched-engine, on its
- * loop, with the rights of the daemon's user. */
+/* Pools of running sandboxes, each with a shell: a request for one with the usual options gets
+ * it at once. One pool has the engine's own image, the other an image of the store: the last one
+ * of which two sandboxes in sequence were requested. A pooled sandbox keeps its image from being
+ * removed, so a single sandbox of an image fills no pool. They are made after a delay, so that
+ * they do not slow the current request, and only while new sandboxes are being requested. Runs
+ * in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "sandbox/session/session.h"
 #include "sandbox/session/shell.h"
 
@@ -122,7 +122,8 @@ static void fill(struct sandboxes *all, struct sandbox_pool *pool)
         sandbox_start(s);
 }
 
-/* An image without bash has sandboxes that are never ready: they are in the way of no other image. */
+/* An image without bash has sandboxes that are never ready: they are in the way of no other
+ * image. */
 void sandbox_pool_fill(struct sandboxes *all)
 {
         for (int i = 0; i < POOLS; i++)

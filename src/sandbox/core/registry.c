@@ -291,8 +291,8 @@ static int wants_writable_root(const json_t *params)
         return json_is_true(json_object_get(params, "writableRoot")) || json_is_true(json_object_get(params, "root"));
 }
 
-/* True if a pooled sandbox of the image fits: its variables and network are fixed, and so are most limits of its
- * box; the limits named here can be changed while it runs. */
+/* True if a pooled sandbox of the image fits: its variables and network are fixed, and so are
+ * most limits of its box; the limits named here can be changed while it runs. */
 static int is_usual(const struct sandboxes *all, const json_t *params)
 {
         static const char *const changeable[] = {"memoryBytes", "pids", "cpuPercent"};

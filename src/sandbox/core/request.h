@@ -50,8 +50,8 @@ enum method_needs { NEEDS_NO_SANDBOX, NEEDS_NOTHING, NEEDS_EXISTING, NEEDS_ANY_S
 
 struct method {
         const char *name;
-        /* Handle the request. 0: sandbox_request_result or sandbox_request_fail delivers the outcome, now or later.
-         * Negative: it did not begin, with e. */
+        /* Handle the request. 0: sandbox_request_result or sandbox_request_fail delivers the
+         * outcome, now or later. Negative: it did not begin, with e. */
         int (*handle)(struct sandbox_request *request, struct cloche_err *e);
         enum method_needs needs;
 };

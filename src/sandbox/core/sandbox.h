@@ -35,8 +35,9 @@ enum sandboxes_reach {
 struct sandbox_images {
         /* Fails unless this caller may add images. */
         int (*check)(void *data, int64_t principal, struct cloche_err *e);
-        /* Make an image of an archive of changes. fd: sealed, borrowed; params: of the image program, stolen. done is
-         * called once, never from within; one of result and e is NULL, borrowed. */
+        /* Make an image of an archive of changes. fd: sealed, borrowed; params: of the
+         * image program, stolen. done is called once, never from within; one of result
+         * and e is NULL, borrowed. */
         int (*commit)(void *data, int64_t principal, int fd, json_t *params,
                       void (*done)(void *done_data, const json_t *result, const struct cloche_err *e), void *done_data,
                       void **ret, struct cloche_err *e);
@@ -79,10 +80,11 @@ struct sandbox_face {
         void (*result)(void *data, const json_t *result, const struct buf *attachments);
         /* about: further members of the error, in plain values, or NULL. */
         void (*fail)(void *data, const struct cloche_err *e, const json_t *about);
-        /* The unix socket of the user whose rights decide about mounts, borrowed; negative: none. NULL: none. */
+        /* The unix socket of the user whose rights decide about mounts, borrowed;
+         * negative: none. NULL: none. */
         int (*caller)(void *data);
-        /* Find a prefix of the caller, by id or name, and how to show it; both borrowed, the title for the call.
-         * -CLOCHE_E_NOT_FOUND. NULL: the caller has none. */
+        /* Find a prefix of the caller, by id or name, and how to show it; both borrowed, the
+         * title for the call. -CLOCHE_E_NOT_FOUND. NULL: the caller has none. */
         int (*prefix)(void *data, const char *name, const cloche_prefix **ret, const char **ret_title,
                       struct cloche_err *e);
 };
@@ -147,7 +149,8 @@ CLOCHE_MUST_CHECK int sandboxes_dial(struct sandboxes *all, int64_t principal, c
  * 0: there is no such sandbox. */
 int sandboxes_explain_network(const struct sandboxes *all, int64_t principal, const char *name, char *ret, size_t size);
 
-/* environment/layer.c: the packages that are kept for new sandboxes of a principal: Layer[] of spec/answers.def. */
+/* environment/layer.c: the packages that are kept for new sandboxes of a principal:
+ * Layer[] of spec/answers.def. */
 json_t *sandboxes_layers(const struct sandboxes *all, int64_t principal);
 /* -CLOCHE_E_NOT_FOUND. */
 CLOCHE_MUST_CHECK int sandboxes_layer_delete(const struct sandboxes *all, int64_t principal, const char *layer,

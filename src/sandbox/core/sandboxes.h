@@ -92,8 +92,8 @@ struct sandbox {
         struct sandbox **holder; /* set to NULL when it is freed; or NULL */
         int given_fd;            /* without a state directory: the archive of files that it begins with; -EBADF: none */
         enum sandbox_plan plan;
-        /* It is paused and will have, or has, no memory any more: told as paused while it has no box. Kept in its
-         * definition. */
+        /* It is paused and will have, or has, no memory any more: told as paused while it has no
+         * box. Kept in its definition. */
         int has_files_only;
         uint64_t created_ms, used_ms, saved_ms; /* real time */
         uint64_t paused_ms;                     /* real time: since when it is paused; 0: it is not */
@@ -173,7 +173,8 @@ void sandbox_delete(struct sandbox *s);
 void sandbox_end(struct sandbox *s);
 /* Allocate a sandbox that is in no list. */
 struct sandbox *sandbox_alloc(struct sandboxes *all, struct cloche_err *e);
-/* pool.c: return a pooled sandbox of this image that runs already, or NULL. image: NULL: the engine's own. */
+/* pool.c: return a pooled sandbox of this image that runs already, or NULL. image: NULL: the
+ * engine's own. */
 struct sandbox *sandbox_pool_take(struct sandboxes *all, const struct image *image, int64_t principal,
                                   const char *name);
 void sandbox_pool_init(struct sandboxes *all);
@@ -195,7 +196,8 @@ int sandbox_name_check_of(const char *kind, const char *name, struct cloche_err 
 #define SANDBOX_MADE_UP_SIZE 24
 void sandbox_make_up_name(const char *kind, char ret[SANDBOX_MADE_UP_SIZE]);
 struct sandbox *sandbox_find(const struct sandboxes *all, int64_t principal, const char *name);
-/* Fail with -CLOCHE_E_QUEUE_FULL if the principal may not have so many more sandboxes and snapshots. */
+/* Fail with -CLOCHE_E_QUEUE_FULL if the principal may not have so many more sandboxes and
+ * snapshots. */
 int sandbox_check_count(const struct sandboxes *all, int64_t principal, unsigned more, struct cloche_err *e);
 /* Where its programs begin unless the caller names a directory. */
 static inline const char *sandbox_directory(const struct sandbox *s)

@@ -46,11 +46,12 @@ static const char *const common_env[] = {
         "PIP_BREAK_SYSTEM_PACKAGES=1",
         "PIP_DISABLE_PIP_VERSION_CHECK=1",
         "NPM_CONFIG_UPDATE_NOTIFIER=false",
-        /* A connection that the network refuses is refused again: npm would wait for 70 s in between. */
+        /* A connection that the network refuses is refused again: npm would wait for 70 s in
+         * between. */
         "NPM_CONFIG_FETCH_RETRY_MINTIMEOUT=500",
         "NPM_CONFIG_FETCH_RETRY_MAXTIMEOUT=2000",
-        /* Node has authorities of its own, and NODE_EXTRA_CA_CERTS costs each start of it 55 ms of processor
-         * time. npm ignores a file that is not there. */
+        /* Node has authorities of its own, and NODE_EXTRA_CA_CERTS costs each start of it 55 ms
+         * of processor time. npm ignores a file that is not there. */
         "NPM_CONFIG_CAFILE=/etc/ssl/certs/ca-certificates.crt",
 };
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

@@ -16,8 +16,8 @@ struct spawn {
         uint32_t flags, cols, rows;
 };
 int sandbox_send_spawn(const struct spawn *spawn, control_done done, void *data, struct cloche_err *e);
-/* Start one of our programs, in "/" and with the environment of sandbox_env_list(). Negative fds are
- * /dev/null in the program; cwd and env are set. */
+/* Start one of our programs, in "/" and with the environment of sandbox_env_list(). Negative fds
+ * are /dev/null in the program; cwd and env are set. */
 int sandbox_spawn_own(struct sandbox *s, const json_t *more, struct spawn *spawn, control_done done, void *data,
                       struct cloche_err *e);
 /* Start the file program with this command line (NULL-terminated); in_fd, out_fd: borrowed, or
@@ -26,8 +26,8 @@ int sandbox_start_files(struct sandbox *s, struct control *control, const char *
                         control_done done, void *data, struct cloche_err *e);
 int sandbox_send_kill(struct control *control, int32_t pid, int signal, uint32_t flags, const int32_t *spared,
                       size_t spared_count, control_done done, void *data, struct cloche_err *e);
-/* Return the environment for a program: ours, the operator's, the sandbox's, then more (both objects of text, null:
- * unset; more may be NULL). Free it with sandbox_env_free(). */
+/* Return the environment for a program: ours, the operator's, the sandbox's, then more (both
+ * objects of text, null: unset; more may be NULL). Free it with sandbox_env_free(). */
 char **sandbox_env_list(const struct sandbox *s, const json_t *more);
 /* The same as an object; NULL: no memory. */
 json_t *sandbox_env_object(const struct sandbox *s, const json_t *more);

@@ -167,9 +167,9 @@ static json_t *ports_json(const struct sandbox *s)
         return list;
 }
 
-/* There is no fsync(2) here, which would block all clients of the daemon for up to 90 ms. After a
- * power cut the file may have its old content, or on some file systems none; sandbox_store_load accepts
- * both. A save flushes it with the files. */
+/* There is no fsync(2) here, which would block all clients of the daemon for up to 90 ms. After
+ * a power cut the file may have its old content, or on some file systems none;
+ * sandbox_store_load accepts both. A save flushes it with the files. */
 static int write_definition(int dir_fd, const char *sandbox, const char *text, struct cloche_err *e)
 {
         int r = sandbox_store_write_text(dir_fd, DEFINITION, text);

@@ -13,7 +13,8 @@ int sandbox_store_open_below(int at_fd, const char *name, int make);
 int sandbox_store_open_named(const struct sandboxes *all, int64_t principal, const char *name, int make);
 /* The sandbox's. */
 int sandbox_store_open(const struct sandbox *s, int make);
-/* Replace a file as a whole. 0 or -errno; a process that is killed meanwhile leaves the name with SANDBOX_STORE_NEW. */
+/* Replace a file as a whole. 0 or -errno; a process that is killed meanwhile leaves the
+ * name with SANDBOX_STORE_NEW. */
 int sandbox_store_write_text(int dir_fd, const char *name, const char *text);
 /* A new reference; NULL with the reason. */
 json_t *sandbox_store_read_json(int fd, off_t size_max, json_error_t *ret_why);
@@ -24,15 +25,17 @@ json_t *sandbox_store_definition(struct sandbox *s);
 int sandbox_store_take(struct sandbox *s, const json_t *object, struct cloche_err *e);
 int sandbox_store_load(struct sandboxes *all, struct cloche_err *e);
 void sandbox_store_remove(struct sandbox *s);
-/* Report the changes between the last save and this real time as lost, and record that in the definition. */
+/* Report the changes between the last save and this real time as lost, and record that in the
+ * definition. */
 void sandbox_store_lost(struct sandbox *s, uint64_t to_ms);
-/* True if all that it would have after the end of its box is what was saved, or what it began with. */
+/* True if all that it would have after the end of its box is what was saved, or what it began
+ * with. */
 int sandbox_has_saved_files(const struct sandbox *s);
-/* Save the files; done is called once, also without a state directory. sandbox_store_restore does the
- * reverse, into a new box. */
+/* Save the files; done is called once, also without a state directory. sandbox_store_restore
+ * does the reverse, into a new box. */
 void sandbox_store_save(struct sandbox *s, void (*done)(void *data, const struct cloche_err *e), void *data);
-/* The same. packed, which may be NULL, is called before, when the archive is whole and not on the disk yet:
- * sandbox_store_link gives it away then, and after done. */
+/* The same. packed, which may be NULL, is called before, when the archive is whole and not on
+ * the disk yet: sandbox_store_link gives it away then, and after done. */
 void sandbox_store_save_for(struct sandbox *s, void (*packed)(void *data),
                             void (*done)(void *data, const struct cloche_err *e), void *data);
 /* Link the archive into a directory. -ENOENT: the sandbox was never saved. */

@@ -15,8 +15,8 @@
 
 #define SETTLE_PATIENCE_S 10
 
-/* A request that waits for the keeper, then for the networks. The keeper answers in the order of the requests, and
- * before a later drop of the box. */
+/* A request that waits for the keeper, then for the networks. The keeper answers in the order of
+ * the requests, and before a later drop of the box. */
 struct update {
         STAILQ_ENTRY(update) link;
         struct sandbox_request *request; /* NULL: cancelled */
@@ -112,8 +112,8 @@ static int is_of_network(const json_t *params)
         return json_object_get(params, "network") || json_object_get(params, "addNetwork");
 }
 
-/* The policy after the request: a new reference, or NULL: it stays. Rules are added to the policy of
- * the moment, so that no other request's are lost. */
+/* The policy after the request: a new reference, or NULL: it stays. Rules are added to the
+ * policy of the moment, so that no other request's are lost. */
 static json_t *policy_after(const struct sandbox *s, const json_t *params)
 {
         const json_t *add = json_object_get(params, "addNetwork");

@@ -1,7 +1,7 @@
-/* sandbox.commit: the changes of a sandbox with a writable root become an image. The file program packs them into a
- * sealed memory file, which the image store's program reads: neither the guest nor this process can change it
- * between, and an archive that was cut is none. Runs in: cloched-engine, on its loop, with the rights of the daemon's
- * user. */
+/* sandbox.commit: the changes of a sandbox with a writable root become an image. The file
+ * program packs them into a sealed memory file, which the image store's program reads: neither
+ * the guest nor this process can change it between, and an archive that was cut is none. Runs
+ * in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "sandbox/core/copy.h"
 #include "sandbox/core/sandboxes.h"
 

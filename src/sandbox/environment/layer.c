@@ -1,5 +1,6 @@
-/* Layers, which sandboxes share by hard links: a save replaces a sandbox's archive as a whole and
- * never writes into it. Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
+/* Layers, which sandboxes share by hard links: a save replaces a sandbox's archive as
+ * a whole and never writes into it. Runs in: cloched-engine, on its loop, with the
+ * rights of the daemon's user. */
 #include "layer.h"
 #include "sandbox/core/store.h"
 
@@ -117,8 +118,8 @@ static void find_oldest(void *data, int layers_fd, const char *key)
         snprintf(oldest->name, sizeof(oldest->name), "%s", key);
 }
 
-/* Remove the oldest ones beyond the maximum. The operator's bound of saved sandboxes is one of layers, too: each may
- * take as much room. Sandboxes that began with one keep theirs. */
+/* Remove the oldest ones beyond the maximum. The operator's bound of saved sandboxes is one of
+ * layers, too: each may take as much room. Sandboxes that began with one keep theirs. */
 static void make_room(const struct sandboxes *all, int layers_fd)
 {
         unsigned saved_max = all->options.saved_max,

@@ -9,9 +9,11 @@
 
 /* False also if it is too old, which removes it. */
 int sandbox_layer_exists(const struct sandboxes *all, int64_t principal, const char *key);
-/* Now and then remove those of all principals that are too old. Sandboxes that began with one keep theirs. */
+/* Now and then remove those of all principals that are too old. Sandboxes that began with one
+ * keep theirs. */
 void sandbox_layers_tidy(struct sandboxes *all, uint64_t now_ns);
-/* Make the saved files of a stopped sandbox a layer; it has none then. about: {packages, image?}. */
+/* Make the saved files of a stopped sandbox a layer; it has none then. about: {packages,
+ * image?}. */
 CLOCHE_MUST_CHECK int sandbox_layer_keep(const struct sandbox *s, const char *key, const json_t *about,
                                          struct cloche_err *e);
 /* Make a layer the saved files of a sandbox that has none. */

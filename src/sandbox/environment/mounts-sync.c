@@ -1,7 +1,7 @@
-/* The guest's writes in the mounts of a sandbox, written to the host by a stop that requests it: its programs
- * have ended then, and no file changes meanwhile. The rules, conflicts and the transaction are those of a
- * run's sync (engine/mounts/sync.c). Runs in: cloched-engine, on its loop, with the rights of the daemon's
- * user. */
+/* The guest's writes in the mounts of a sandbox, written to the host by a stop that requests it:
+ * its programs have ended then, and no file changes meanwhile. The rules, conflicts and the
+ * transaction are those of a run's sync (engine/mounts/sync.c). Runs in: cloched-engine, on its
+ * loop, with the rights of the daemon's user. */
 #include "mounts.h"
 
 #include "base/err.h"

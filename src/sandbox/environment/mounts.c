@@ -1,7 +1,7 @@
-/* Mounts of sandboxes: a cloche-fs each, as for a run (engine/mounts/mount.h), for as long as the sandbox
- * runs. Each start mounts them anew, with the host's files of that time; the guest's own writes are in the
- * upper layer of cloche-fs, which ends with it. Runs in: cloched-engine, on its loop, with the rights of the
- * daemon's user. */
+/* Mounts of sandboxes: a cloche-fs each, as for a run (engine/mounts/mount.h), for as long as
+ * the sandbox runs. Each start mounts them anew, with the host's files of that time; the guest's
+ * own writes are in the upper layer of cloche-fs, which ends with it. Runs in: cloched-engine,
+ * on its loop, with the rights of the daemon's user. */
 #include "mounts.h"
 
 #include "base/err.h"
@@ -97,8 +97,8 @@ static void on_failed(void *data, const struct cloche_err *e)
         sandbox_on_mounts(s, s->mounts && s->mounts->error.code ? &s->mounts->error : e);
 }
 
-/* For followers of sandbox.events. A name that is no text has another form in frames: the mount's place stands for
- * it. */
+/* For followers of sandbox.events. A name that is no text has another form in frames: the
+ * mount's place stands for it. */
 static void on_denied(void *data, const struct mount *mount, const json_t *denial)
 {
         const struct changeset_row row = {.target = (char *)mount->option->target,
@@ -112,8 +112,8 @@ static void on_denied(void *data, const struct mount *mount, const json_t *denia
                 sandbox_send_event(data, "fileDenied", about);
 }
 
-/* The rights of a start are never more than those of the creation: without the socket of the user who made the
- * sandbox, root's keeper would take those of the directory's owner. */
+/* The rights of a start are never more than those of the creation: without the socket of the
+ * user who made the sandbox, root's keeper would take those of the directory's owner. */
 int sandbox_mounts_prepare(struct sandbox *s, struct cloche_err *e)
 {
         struct mount_options options = {0};

@@ -21,8 +21,8 @@ int sandbox_mounts_caller(const struct sandbox_request *request);
 
 /* mounts-sync.c: if the request to stop the sandbox has "sync", remember it in s->mounts_sync. */
 int sandbox_mounts_want_sync(struct sandbox *s, const struct sandbox_request *request, struct cloche_err *e);
-/* Write the changes to the host; no program of the guest runs any more. sandbox_mounts_turn calls done; the
- * outcome is in s->synced. */
+/* Write the changes to the host; no program of the guest runs any more. sandbox_mounts_turn
+ * calls done; the outcome is in s->synced. */
 void sandbox_mounts_sync(struct sandbox *s, void (*done)(struct sandbox *s, const struct cloche_err *e));
 void sandbox_mounts_turn(struct sandbox *s);
 /* Undo or finish it without a call of done. */

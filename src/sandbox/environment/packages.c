@@ -1,6 +1,6 @@
-/* Install packages for new sandboxes. The steps are requests of the principal, like those of clients:
- * create a sandbox, install, stop it, which saves its files, and take the archive as a layer. Runs in:
- * cloched-engine, on its loop, with the rights of the daemon's user. */
+/* Install packages for new sandboxes. The steps are requests of the principal, like those of
+ * clients: create a sandbox, install, stop it, which saves its files, and take the archive as a
+ * layer. Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "packages.h"
 #include "layer.h"
 
@@ -155,8 +155,8 @@ static json_t *network_for(const struct sandbox_request *request, const json_t *
         return policy;
 }
 
-/* The same as rules of hosts: an operator may change those of a preset. A policy that is none is refused when the
- * sandbox of the installation is made. */
+/* The same as rules of hosts: an operator may change those of a preset. A policy that is none is
+ * refused when the sandbox of the installation is made. */
 static json_t *rules_for(const struct sandbox_request *request, const json_t *packages)
 {
         json_t *policy = network_for(request, packages), *rules = NULL;
@@ -167,8 +167,9 @@ static json_t *rules_for(const struct sandbox_request *request, const json_t *pa
         return rules;
 }
 
-/* The interpreters as an upgrade changes them. Running each for its version would cost a box, and numbers of files
- * are others in each start of a container. NULL: the digest of an image of the store names them. */
+/* The interpreters as an upgrade changes them. Running each for its version would cost a box,
+ * and numbers of files are others in each start of a container. NULL: the digest of an image
+ * of the store names them. */
 static json_t *programs_of(const struct sandboxes *all, const struct image *image, const json_t *packages)
 {
         const char *tree = all->engine->image;
@@ -188,8 +189,9 @@ static json_t *programs_of(const struct sandboxes *all, const struct image *imag
         return programs;
 }
 
-/* All that decides on the files: whose they are, the image, the packages, and from where. Rules of a network decide
- * what the installation fetched: with fewer of them another sandbox must not get the same. */
+/* All that decides on the files: whose they are, the image, the packages, and from where.
+ * Rules of a network decide what the installation fetched: with fewer of them another
+ * sandbox must not get the same. */
 static int make_key(const struct sandbox_request *request, const struct image *image, const json_t *packages,
                     char ret[PACKAGES_KEY_SIZE], struct cloche_err *e)
 {
@@ -326,7 +328,8 @@ static const char *last_lines(const json_t *result)
         return line ? line + (*line == '\n') : text ? text + size - SAID_MAX / 2 : "its output is no text";
 }
 
-/* "" or the way out, which is no command for the sandbox of the installation: that one is gone by then. */
+/* "" or the way out, which is no command for the sandbox of the installation: that one is gone
+ * by then. */
 static void explain_refused(const struct kind *kind, const json_t *denied, char *ret, size_t size)
 {
         const char *host = json_string_value(json_object_get(denied, "host"));

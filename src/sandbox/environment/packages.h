@@ -1,5 +1,5 @@
-/* Packages of new sandboxes: installed once in a sandbox of their own, kept as a layer, given to all
- * sandboxes of the principal with the same image, packages and variables. */
+/* Packages of new sandboxes: installed once in a sandbox of their own, kept as a layer, given to
+ * all sandboxes of the principal with the same image, packages and variables. */
 #ifndef CLOCHE_SANDBOX_ENVIRONMENT_PACKAGES_H
 #define CLOCHE_SANDBOX_ENVIRONMENT_PACKAGES_H
 
@@ -10,8 +10,9 @@
 /* Begins the request again. As a handler. */
 typedef int (*packages_then)(struct sandbox_request *request, struct cloche_err *e);
 
-/* Find the layer for the request, sandbox.create with packages. 0: ret_key has it. 1: the request waits, and
- * then is called, or the request fails. -CLOCHE_E_INVALID_ARGUMENT, _STATE, _RESOURCE. */
+/* Find the layer for the request, sandbox.create with packages. 0: ret_key has it. 1:
+ * the request waits, and then is called, or the request fails.
+ * -CLOCHE_E_INVALID_ARGUMENT, _STATE, _RESOURCE. */
 CLOCHE_MUST_CHECK int sandbox_packages_find(struct sandbox_request *request, const struct image *image,
                                             packages_then then, char ret_key[PACKAGES_KEY_SIZE], struct cloche_err *e);
 /* Fail for a name of sandboxes that are made and deleted here, unless one is being made now. */

@@ -1,6 +1,7 @@
-/* The volumes of one sandbox: checked when it is made, opened before its box is, closed with it. The keeper
- * mounts them (keeper/volume.c). So too the scratch volume for a writable root, which is new at each start.
- * Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
+/* The volumes of one sandbox: checked when it is made, opened before its box is, closed
+ * with it. The keeper mounts them (keeper/volume.c). So too the scratch volume for a
+ * writable root, which is new at each start. Runs in: cloched-engine, on its loop, with the
+ * rights of the daemon's user. */
 #include "volumes.h"
 
 #include "base/err.h"

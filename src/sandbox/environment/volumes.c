@@ -3,9 +3,10 @@
  *   STATE/PRINCIPAL/.volumes/NAME.json   the definition; "ready" is false before its image is there and while it
  *                                        is being removed
  *
- * The definition is written before the image is made, and removed after the image: each image that a killed daemon
- * left behind has a name here, and the next one removes it. The image is the keeper's (keeper/volume.c).
- * Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
+ * The definition is written before the image is made, and removed after the image: each
+ * image that a killed daemon left behind has a name here, and the next one removes it. The
+ * image is the keeper's (keeper/volume.c). Runs in: cloched-engine, on its loop, with the
+ * rights of the daemon's user. */
 #include "volumes.h"
 
 #include "base/clock.h"

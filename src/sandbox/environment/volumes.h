@@ -26,8 +26,8 @@ struct sandbox_volume {
         int is_open, is_requested; /* of the keeper; a request to open, measure or remove it is under way */
 };
 
-/* The volumes of a sandbox that starts or runs, in the order of its definition, and the scratch volume in which a
- * writable root lies. */
+/* The volumes of a sandbox that starts or runs, in the order of its definition, and the scratch
+ * volume in which a writable root lies. */
 struct volume_uses {
         struct sandbox *sandbox;
         char scratch[KEEPER_VOLUME_ID_SIZE]; /* "": none */
@@ -42,14 +42,16 @@ struct volume_uses {
 
 /* volumes.c */
 struct sandbox_volume *sandbox_volume_find(const struct sandboxes *all, int64_t principal, const char *name);
-/* For somebody who uses it until sandbox_volume_leave: sandbox_on_volumes follows if it is not open. */
+/* For somebody who uses it until sandbox_volume_leave: sandbox_on_volumes follows if it is not
+ * open. */
 CLOCHE_MUST_CHECK int sandbox_volume_enter(struct sandbox_volume *volume, struct cloche_err *e);
 void sandbox_volume_leave(struct sandbox_volume *volume);
 /* Fail unless the caller may reserve so many bytes more on the disk. */
 CLOCHE_MUST_CHECK int sandbox_volumes_check_room(const struct sandboxes *all, int64_t principal, uint64_t bytes,
                                                  struct cloche_err *e);
 int sandbox_volume_make_up_id(char ret[KEEPER_VOLUME_ID_SIZE]);
-/* Read the definitions of a principal, and remove the leftovers of a killed daemon. dir_fd: the principal's. */
+/* Read the definitions of a principal, and remove the leftovers of a killed daemon.
+ * dir_fd: the principal's. */
 void sandbox_volumes_load(struct sandboxes *all, int64_t principal, int dir_fd);
 void sandbox_volumes_free(struct sandboxes *all);
 

@@ -1,6 +1,6 @@
-/* The end of a sandbox's time. Clocks of the host may be set while it runs, so a moment is monotonic; the
- * state directory, which outlives boots, has it in real time too, for another boot. Runs in: cloched-engine, on its
- * loop, with the rights of the daemon's user. */
+/* The end of a sandbox's time. Clocks of the host may be set while it runs, so a moment is
+ * monotonic; the state directory, which outlives boots, has it in real time too, for another
+ * boot. Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "deadline.h"
 
 #include "base/clock.h"

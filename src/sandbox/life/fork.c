@@ -3,9 +3,10 @@
  *   its contexts stop ──▶ its files are packed ──▶ linked into the forks ──▶ these run ──▶ the contexts are forked
  *   (context/fork.c)      by its save              before their definitions                  into them, and go on
  *
- * The boxes of the forks are made meanwhile, and wait for the files. A failure at any step removes all forks; a context
- * that cannot be forked is none, and listed in the answer. A stopped sandbox has stopped forks, with its saved files.
- * Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
+ * The boxes of the forks are made meanwhile, and wait for the files. A failure at any step
+ * removes all forks; a context that cannot be forked is none, and listed in the answer. A
+ * stopped sandbox has stopped forks, with its saved files. Runs in: cloched-engine, on its loop,
+ * with the rights of the daemon's user. */
 #include "heritage.h"
 
 #include "base/err.h"
@@ -335,8 +336,8 @@ static int make_children(struct sandbox_fork *fork, struct cloche_err *e)
 
 /* -- files -------------------------------------------------------------------------------------------------------- */
 
-/* The files, then the definition: a process that is killed in between leaves no sandbox. fd: the archive, without a
- * state directory; else it is linked. */
+/* The files, then the definition: a process that is killed in between leaves no sandbox. fd: the
+ * archive, without a state directory; else it is linked. */
 static int give_files(struct child *child, int fd, struct cloche_err *e)
 {
         struct sandbox *s = child->sandbox, *from = child->fork->from;

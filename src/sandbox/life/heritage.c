@@ -1,5 +1,5 @@
-/* The part of a sandbox that a copy of it has. Runs in: cloched-engine, on its loop, with the rights of the
- * daemon's user. */
+/* The part of a sandbox that a copy of it has. Runs in: cloched-engine, on its loop, with the
+ * rights of the daemon's user. */
 #include "heritage.h"
 
 #include "base/clock.h"
@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Mounts have the rights of a caller at each start. Two sandboxes that write to one volume have to know of each
- * other. The token of a port is a secret that leads to one sandbox. */
+/* Mounts have the rights of a caller at each start. Two sandboxes that write to one volume have
+ * to know of each other. The token of a port is a secret that leads to one sandbox. */
 static const char *const own_members[] = {"sandbox",    "runs",     "createdMs", "usedMs", "savedMs",
                                           "lostFromMs", "lostToMs", "ports",     "mount",  "volumes",
                                           "hasCaller",  "endsMs",   "hostName",  NULL};

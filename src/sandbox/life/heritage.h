@@ -1,11 +1,12 @@
-/* The part of a sandbox that a copy of it has: its definition without that which is one sandbox's alone. */
+/* The part of a sandbox that a copy of it has: its definition without that which is one
+ * sandbox's alone. */
 #ifndef CLOCHE_SANDBOX_LIFE_HERITAGE_H
 #define CLOCHE_SANDBOX_LIFE_HERITAGE_H
 
 #include "sandbox/core/sandboxes.h"
 
-/* Limits, environment, network policy, labels, image, packages, deadlines without the moment of the end, and
- * sessions with their directories and exported variables; NULL: no memory. */
+/* Limits, environment, network policy, labels, image, packages, deadlines without the moment of
+ * the end, and sessions with their directories and exported variables; NULL: no memory. */
 json_t *sandbox_heritage_of(struct sandbox *s);
 /* s is new. */
 CLOCHE_MUST_CHECK int sandbox_heritage_take(struct sandbox *s, const json_t *heritage, struct cloche_err *e);

@@ -1,6 +1,6 @@
-/* sandbox.metrics: a ring of samples, taken every five seconds while the sandbox runs. A paused or stopped one uses
- * nothing, and has no samples of that time. Runs in: cloched-engine, on its loop, with the rights of the daemon's
- * user. */
+/* sandbox.metrics: a ring of samples, taken every five seconds while the sandbox runs. A paused
+ * or stopped one uses nothing, and has no samples of that time. Runs in: cloched-engine, on its
+ * loop, with the rights of the daemon's user. */
 #include "metrics.h"
 
 #include "base/clock.h"

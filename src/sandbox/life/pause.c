@@ -6,9 +6,10 @@
  *
  * With files only it is saved and stopped (core/sandbox.c), and told as paused: has_files_only.
  *
- * The control groups of the sandbox hold its programs and those of its contexts. Our programs that serve its
- * mounts and networks are not frozen (keeper/box.c). Timers of the sandbox stop, so that no timeout ends for time in
- * which nothing could run. Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
+ * The control groups of the sandbox hold its programs and those of its contexts. Our programs
+ * that serve its mounts and networks are not frozen (keeper/box.c). Timers of the sandbox stop,
+ * so that no timeout ends for time in which nothing could run. Runs in: cloched-engine, on its
+ * loop, with the rights of the daemon's user. */
 #include "pause.h"
 
 #include "base/clock.h"
@@ -136,7 +137,8 @@ static void retry(struct sandbox *s, const char *reason)
         s->freeze_retry_ms = s->freeze_retry_ms < LAST_RETRY_MS / 2 ? s->freeze_retry_ms * 2 : LAST_RETRY_MS;
 }
 
-/* Since the save began. Programs that nobody counts, such as jobs of a session's shell, are in its groups. */
+/* Since the save began. Programs that nobody counts, such as jobs of a session's
+ * shell, are in its groups. */
 static int could_change_files(const struct sandbox *s)
 {
         struct cgroup_present now;

@@ -4,10 +4,10 @@
  *                                      /snapshot.json   with the digest of that archive
  *   STATE/PRINCIPAL/.snapshots/NAME                     the same, renamed once all of it is on the disk
  *
- * A process that is killed meanwhile leaves a directory with SANDBOX_STORE_NEW, which the next one removes. A removal
- * begins by the reverse renaming.
- * Runs in: cloched-engine, with the rights of the daemon's user; the digest and fsync(2), which take seconds for a
- * large archive, in a thread beside its loop. */
+ * A process that is killed meanwhile leaves a directory with SANDBOX_STORE_NEW, which the next
+ * one removes. A removal begins by the reverse renaming. Runs in: cloched-engine, with the
+ * rights of the daemon's user; the digest and fsync(2), which take seconds for a large archive,
+ * in a thread beside its loop. */
 #include "snapshot-keep.h"
 
 #include "base/err.h"

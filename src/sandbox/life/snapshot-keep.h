@@ -7,8 +7,8 @@
 #define SNAPSHOTS ".snapshots"
 #define SNAPSHOT_DEFINITION "snapshot.json"
 
-/* Keep the archive that s has in the state directory as the files of the snapshot. done is called later, unless the
- * snapshot was freed before. */
+/* Keep the archive that s has in the state directory as the files of the snapshot. done is
+ * called later, unless the snapshot was freed before. */
 CLOCHE_MUST_CHECK int snapshot_keep(struct snapshot *snapshot, const struct sandbox *s,
                                     void (*done)(struct snapshot *snapshot, const struct cloche_err *e),
                                     struct cloche_err *e);

@@ -1,5 +1,5 @@
-/* Snapshots, and the operations sandbox.snapshot and snapshot.*. Runs in: cloched-engine, on its loop, with the
- * rights of the daemon's user. */
+/* Snapshots, and the operations sandbox.snapshot and snapshot.*. Runs in: cloched-engine, on its
+ * loop, with the rights of the daemon's user. */
 #include "snapshot.h"
 #include "heritage.h"
 #include "snapshot-keep.h"

@@ -26,14 +26,16 @@ struct snapshot {
         struct sandbox_request *request;  /* that makes it, or NULL */
 };
 
-/* Read those of a principal, and remove the leftovers of a killed daemon. dir_fd: the principal's. */
+/* Read those of a principal, and remove the leftovers of a killed daemon. dir_fd: the
+ * principal's. */
 void snapshots_load(struct sandboxes *all, int64_t principal, int dir_fd);
 void snapshots_free(struct sandboxes *all);
 unsigned snapshots_count(const struct sandboxes *all, int64_t principal);
 /* The snapshot that a request to create a sandbox names; *ret NULL: none. */
 CLOCHE_MUST_CHECK int snapshot_find_for(const struct sandbox_request *request, const struct snapshot **ret,
                                         struct cloche_err *e);
-/* For a new sandbox: give it the definition, to which the request may add; then snapshot_give the files. */
+/* For a new sandbox: give it the definition, to which the request may add; then
+ * snapshot_give the files. */
 CLOCHE_MUST_CHECK int snapshot_begin(const struct snapshot *snapshot, struct sandbox *s, struct cloche_err *e);
 CLOCHE_MUST_CHECK int snapshot_give(const struct snapshot *snapshot, struct sandbox *s, struct cloche_err *e);
 

@@ -1,10 +1,10 @@
-/* The state of a sandbox. It is told from the moment on when it is true: a start may fail until it runs, and a stop
- * as long as the files are being saved.
+/* The state of a sandbox. It is told from the moment on when it is true: a start may fail until it
+ * runs, and a stop as long as the files are being saved.
  *
- * A paused sandbox has its memory (SANDBOX_PAUSED), or its files only: then it has no box (SANDBOX_STOPPED), and
- * has_files_only makes the difference to a stopped one. Memory ends with the processes, so a paused sandbox whose
- * keeper or daemon ends has its files only. Runs in: cloched-engine, on its loop, with the rights of the daemon's
- * user. */
+ * A paused sandbox has its memory (SANDBOX_PAUSED), or its files only: then it has no box
+ * (SANDBOX_STOPPED), and has_files_only makes the difference to a stopped one. Memory ends with
+ * the processes, so a paused sandbox whose keeper or daemon ends has its files only. Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "state.h"
 #include "sandbox/core/store.h"
 
@@ -68,8 +68,9 @@ void sandbox_set_state(struct sandbox *s, enum sandbox_state state)
         STATE_CHECK(transitions, s->state, state);
         s->state = state;
         note_pause(s);
-        /* Before anybody is told of the pause, and before anything changes after it: the daemon may be killed then. If
-         * the definition cannot be written, the next daemon reports the sandbox as stopped. */
+        /* Before anybody is told of the pause, and before anything changes after it: the
+         * daemon may be killed then. If the definition cannot be written, the next daemon
+         * reports the sandbox as stopped. */
         if (!s->is_pooled && !s->is_deleted && sandbox_has_memory(s))
                 (void)sandbox_store_define(s, NULL);
         if (state == SANDBOX_RUNNING || state == SANDBOX_PAUSED || state == SANDBOX_STOPPED)

@@ -1,5 +1,5 @@
-/* Timers that count the time in which a sandbox runs. Runs in: cloched-engine, on its loop, with the
- * rights of the daemon's user. */
+/* Timers that count the time in which a sandbox runs. Runs in: cloched-engine, on its loop, with
+ * the rights of the daemon's user. */
 #include "timer.h"
 
 #include "engine/loop/handle.h"

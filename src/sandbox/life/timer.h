@@ -1,5 +1,5 @@
-/* Timers that count the time in which a sandbox runs: the timeout of a command must not end while its
- * processes are frozen. */
+/* Timers that count the time in which a sandbox runs: the timeout of a command must not end
+ * while its processes are frozen. */
 #ifndef CLOCHE_SANDBOX_LIFE_TIMER_H
 #define CLOCHE_SANDBOX_LIFE_TIMER_H
 
@@ -9,7 +9,8 @@
 struct sandbox;
 struct sandbox_timer; /* opaque */
 
-/* A timer that is not started; NULL without memory. Callbacks find data in the handle that they get. */
+/* A timer that is not started; NULL without memory. Callbacks find data in the handle that they
+ * get. */
 struct sandbox_timer *sandbox_timer_new(struct sandbox *s, void *data);
 void sandbox_timer_close(struct sandbox_timer *t); /* accepts NULL */
 /* As uv_timer_start. While the sandbox is paused the time does not pass. */

@@ -108,7 +108,8 @@ static enum sandboxes_reach reach_of(const struct sandbox *s)
         return s->principal < 0 ? s->all->options.token_reach : s->all->options.reach;
 }
 
-/* A saved policy may name what this daemon was not started with: a port of the host, or a preset. */
+/* A saved policy may name what this daemon was not started with: a port of the host, or a
+ * preset. */
 static void explain_refused(const struct sandbox *s, struct cloche_err *e)
 {
         const struct cloche_err found = *e;
@@ -174,7 +175,8 @@ static void drain(struct sandbox *s)
                         network_drain(context->connections.network);
 }
 
-/* The index in s->decisions of the first one after that number: the kept ones are numbered in a row. */
+/* The index in s->decisions of the first one after that number: the kept ones are numbered in a
+ * row. */
 static size_t first_after(const struct sandbox *s, uint64_t number)
 {
         size_t kept = json_array_size(s->decisions);
@@ -266,7 +268,8 @@ json_t *sandbox_denials(struct sandbox *s, uint64_t since)
         return NULL;
 }
 
-/* Return the last denied connection as the only row of an array, with its remedy; an empty one: none. */
+/* Return the last denied connection as the only row of an array, with its remedy; an empty one:
+ * none. */
 static json_t *last_denied(const struct sandbox *s)
 {
         json_t *rows = json_array();

@@ -14,7 +14,8 @@ void process_arm_timeout(struct process *p);
 void process_stop_timers(struct process *p);
 /* Drop the oldest outputs of exec if there are too many. */
 void process_outputs_drop_old(struct sandbox *s);
-/* process-request.c: the process and all that it started have ended; or this cannot be determined. */
+/* process-request.c: the process and all that it started have ended; or this cannot be
+ * determined. */
 void process_killings_ended(struct process *p);
 void process_killings_failed(struct process *p, const struct cloche_err *e);
 

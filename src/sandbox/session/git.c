@@ -199,7 +199,8 @@ static void checkout_free(struct checkout *c)
         free(c);
 }
 
-/* The caller has the whole output of git besides, so its words leave room for who can allow the connection. */
+/* The caller has the whole output of git besides, so its words leave room for who can allow the
+ * connection. */
 static void set_reason(const struct checkout *c, enum cloche_code code, const char *why, struct cloche_err *e)
 {
         char network[sizeof(e->msg)] = "";

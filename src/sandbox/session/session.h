@@ -82,7 +82,8 @@ void session_kill(struct session *session, struct shell_command *command);
 /* Detach the command: no callback is called; it is killed if it is under way. */
 void session_detach(struct session *session, struct shell_command *command);
 int session_is_busy(const struct session *session);
-/* True if a fork would have to wait for guest code; other forks take the shell a fraction of a millisecond each. */
+/* True if a fork would have to wait for guest code; other forks take the shell a
+ * fraction of a millisecond each. */
 int session_delays_forks(const struct session *session);
 void session_close(struct session *session); /* and kill its processes; it is freed when no process points to it */
 void session_unuse(struct session *session);

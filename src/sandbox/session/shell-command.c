@@ -132,7 +132,8 @@ void shell_take_up(struct session *session)
                 shell_start(session);
 }
 
-/* A copy of a shell that only starts would wait for the end of the commands before it, which may never come. */
+/* A copy of a shell that only starts would wait for the end of the commands before
+ * it, which may never come. */
 static struct shell_command *overtaken_by(const struct session *session, const struct shell_command *command)
 {
         struct shell_command *first = TAILQ_FIRST(&session->commands);

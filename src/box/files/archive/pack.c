@@ -205,9 +205,9 @@ static void put_mode_back(const struct pack *p, int dir_fd, const char *name, co
         (void)ignored;
 }
 
-/* The descriptor, or -1 with errno. The box's user may take the right to read from its own files: when
- * saving it is given for as long as the file is opened. A link in the place of the file meanwhile leads
- * to another file of the same user at most. */
+/* The descriptor, or -1 with errno. The box's user may take the right to read from its own
+ * files: when saving it is given for as long as the file is opened. A link in the place of the
+ * file meanwhile leads to another file of the same user at most. */
 static int open_readable(const struct pack *p, int dir_fd, const char *name, const char *path,
                          const struct stat *status)
 {
@@ -431,7 +431,8 @@ static int save_tree(struct pack *p, const char *path, struct cloche_err *e)
         return r < 0 ? r : walk_tree(fd, &walk, e);
 }
 
-/* The changes of a writable root, if there is one; after the root, whose members they do not depend on. */
+/* The changes of a writable root, if there is one; after the root, whose members they do not
+ * depend on. */
 static int save_changes(struct pack *p, struct cloche_err *e)
 {
         struct walk_options walk = {.visit = pack_found, .data = p, .skips_denied = 1, .device = p->saved_device};

@@ -40,7 +40,8 @@ struct unpack {
         dev_t device;    /* of a new root, if a whole one is restored; else 0 */
 };
 
-/* Drops set-user-id and set-group-id. A file without a mode, as in some zip archives, gets a default. */
+/* Drops set-user-id and set-group-id. A file without a mode, as in some zip archives, gets a
+ * default. */
 static mode_t mode_of(const struct member *m)
 {
         mode_t mode = archive_entry_perm(m->entry) & (m->is_own ? 07777 : 0777);
@@ -104,8 +105,9 @@ static int make_below(int top_fd, const char *path)
         return unpack_open_below(top_fd, path);
 }
 
-/* Programs of the saved sandbox may have renamed the directories above a mount, and put something else in its
- * place. That is passed over: the new root has the mount there, and the other files must come back. */
+/* Programs of the saved sandbox may have renamed the directories above a mount, and put
+ * something else in its place. That is passed over: the new root has the mount there, and the
+ * other files must come back. */
 static int leads_into_mount(const struct unpack *u, const char *path)
 {
         char part[MEMBER_PATH_MAX + 1];
@@ -121,7 +123,8 @@ static int leads_into_mount(const struct unpack *u, const char *path)
         return fd == -ENOTDIR || (fd >= 0 && fstat(fd, &status) == 0 && status.st_dev != u->device);
 }
 
-/* True for a mount, and for a directory above one: all others of a new root are removed before (clear_root). */
+/* True for a mount, and for a directory above one: all others of a new root are
+ * removed before (clear_root). */
 static int is_mount(const struct unpack *u, int dir_fd, const char *name)
 {
         struct stat status;
@@ -130,7 +133,8 @@ static int is_mount(const struct unpack *u, int dir_fd, const char *name)
                (S_ISDIR(status.st_mode) || status.st_dev != u->device);
 }
 
-/* Set u->dir_fd to the member's directory and *ret_name to its name there. 1: the member is passed over. */
+/* Set u->dir_fd to the member's directory and *ret_name to its name there. 1: the member is
+ * passed over. */
 static int go_to(struct unpack *u, const struct member *m, const char **ret_name, struct cloche_err *e)
 {
         const char *name = path_name(m->path);
@@ -260,8 +264,8 @@ static int remove_directory(void *data, enum walk_event event, const struct walk
         return WALK_ON;
 }
 
-/* Remove a link, or a directory with no more than directories in it. Mount points stay (EBUSY), and so do the
- * directories above them (ENOTEMPTY). */
+/* Remove a link, or a directory with no more than directories in it. Mount points stay (EBUSY),
+ * and so do the directories above them (ENOTEMPTY). */
 static int remove_fresh(int dir_fd, const char *name, const struct stat *status, struct cloche_err *e)
 {
         dev_t device = status->st_dev;
@@ -277,9 +281,9 @@ static int remove_fresh(int dir_fd, const char *name, const struct stat *status,
         return r;
 }
 
-/* Remove the entries that each new sandbox has in its root and that are not mounts: the archive of a
- * whole root has those that the saved one still had. Otherwise a removed one would come back, and take
- * an inode that the saved files need. */
+/* Remove the entries that each new sandbox has in its root and that are not mounts: the archive
+ * of a whole root has those that the saved one still had. Otherwise a removed one would come
+ * back, and take an inode that the saved files need. */
 static int clear_root(struct unpack *u, struct cloche_err *e)
 {
         int fd = openat(u->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
@@ -323,7 +327,8 @@ static int write_directory(struct unpack *u, const struct member *m, const char 
         return remember(u, m, e);
 }
 
-/* Remove an existing entry first, so that nothing is written through a link. 1: the member is passed over. */
+/* Remove an existing entry first, so that nothing is written through a link. 1: the member is
+ * passed over. */
 static int clear(const struct unpack *u, const struct member *m, const char *name, struct cloche_err *e)
 {
         int code;
@@ -362,7 +367,8 @@ static int remove_lower(struct unpack *u, const struct member *m, struct cloche_
         return tree_remove(place, &removed, e);
 }
 
-/* Make room for a member of a layer: overlayfs keeps that in the new layer. 1: the member is passed over, or done. */
+/* Make room for a member of a layer: overlayfs keeps that in the new layer. 1: the member
+ * is passed over, or done. */
 static int clear_change(struct unpack *u, const struct member *m, struct cloche_err *e)
 {
         struct stat status;

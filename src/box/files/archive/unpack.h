@@ -1,4 +1,5 @@
-/* Unpack in two passes: the archive is read whole and every member checked before any byte is written. */
+/* Unpack in two passes: the archive is read whole and every member checked before any byte is
+ * written. */
 #ifndef CLOCHE_BOX_FILES_ARCHIVE_UNPACK_H
 #define CLOCHE_BOX_FILES_ARCHIVE_UNPACK_H
 

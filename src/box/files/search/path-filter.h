@@ -1,5 +1,5 @@
-/* "include" and "exclude" of a request: globs of helpers/fs/rules/glob.h for paths below the walked directory. A
- * glob without a slash matches names at any depth. */
+/* "include" and "exclude" of a request: globs of helpers/fs/rules/glob.h for paths below the
+ * walked directory. A glob without a slash matches names at any depth. */
 #ifndef CLOCHE_BOX_FILES_SEARCH_PATH_FILTER_H
 #define CLOCHE_BOX_FILES_SEARCH_PATH_FILTER_H
 

@@ -5,7 +5,8 @@
 #include "box/files/request.h"
 #include "box/files/tree/walk.h"
 
-/* fd: open for reading; path: absolute, for answers; entry: its location. WALK_ON, WALK_STOP or an error. */
+/* fd: open for reading; path: absolute, for answers; entry: its location. WALK_ON, WALK_STOP or
+ * an error. */
 typedef int (*search_take)(void *data, int fd, const char *path, const struct walk_entry *entry, struct cloche_err *e);
 
 /* Visit regular files only; unreadable files below the path are skipped. */

@@ -28,7 +28,8 @@ CLOCHE_MUST_CHECK int place_commit(struct place *p, const char *path, struct clo
 /* Remove an uncommitted file. */
 void place_done(struct place *p);
 
-/* Follow links at a path's end, so that the target is written; the target need not exist. *path is replaced. */
+/* Follow links at a path's end, so that the target is written; the target need not
+ * exist. *path is replaced. */
 CLOCHE_MUST_CHECK int place_follow(char **path, struct cloche_err *e);
 /* Create the directories before the last part of the path, or with whole the path itself.
  * *ret_made: the last one is new; may be NULL. */

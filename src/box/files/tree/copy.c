@@ -29,7 +29,8 @@ static size_t next_part(int fd, off_t *at)
         return hole > data && hole - data < (off_t)PART_BYTES ? (size_t)(hole - data) : PART_BYTES;
 }
 
-/* Copy all bytes of from_fd from its beginning. Holes stay holes if the file has a size. 0 or -errno. */
+/* Copy all bytes of from_fd from its beginning. Holes stay holes if the file has a size. 0 or
+ * -errno. */
 static int copy_data(int from_fd, int to_fd)
 {
         char *part = malloc(PART_BYTES);

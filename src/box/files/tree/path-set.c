@@ -25,7 +25,8 @@ static void mix(uint64_t v[4])
         v[2] = turn(v[2], 32);
 }
 
-/* SipHash-2-4 (Aumasson, Bernstein 2012): an archive's author cannot make its paths collide. Never 0. */
+/* SipHash-2-4 (Aumasson, Bernstein 2012): an archive's author cannot make its paths collide.
+ * Never 0. */
 static uint64_t hash(const uint64_t key[2], const char *path, size_t size)
 {
         uint64_t v[4] = {key[0] ^ UINT64_C(0x736f6d6570736575), key[1] ^ UINT64_C(0x646f72616e646f6d),

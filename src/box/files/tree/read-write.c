@@ -34,7 +34,8 @@ static int replace_whole(const char *path, const struct bytes *b, mode_t mode, s
         _cleanup_place_ struct place place = PLACE_INIT;
         int r;
 
-        /* The rename would succeed on a read-only file, but its owner made it read-only on purpose. */
+        /* The rename would succeed on a read-only file, but its owner made it read-only on
+         * purpose. */
         if (faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) < 0 && (errno == EACCES || errno == EROFS))
                 return files_os(e, errno, "write %s", path);
         r = files_place_open(&place, path, mode, e);

@@ -106,7 +106,8 @@ static int descend(struct walk *w, const char *name, const struct stat *status, 
 
 /* -- up ------------------------------------------------------------------------------------------------------- */
 
-/* Reopen the parent through ".." and check its identity: the directory may have been moved meanwhile. */
+/* Reopen the parent through ".." and check its identity: the directory may have been moved
+ * meanwhile. */
 static int reopen(struct level *above, int below_fd, const char *path, struct cloche_err *e)
 {
         struct stat status;
@@ -146,8 +147,9 @@ static int leave(struct walk *w, struct cloche_err *e)
 
 /* -- across --------------------------------------------------------------------------------------------------- */
 
-/* A mount. fstatat(2) would ask its server for attributes, and the user of the server may have stopped it; for
- * these flags without a field the kernel has the answer (fuse_update_get_attr, fs/fuse/dir.c). */
+/* A mount. fstatat(2) would ask its server for attributes, and the user of the server may
+ * have stopped it; for these flags without a field the kernel has the answer
+ * (fuse_update_get_attr, fs/fuse/dir.c). */
 static int is_elsewhere(const struct walk *w, int dir_fd, const char *name)
 {
         struct statx status;

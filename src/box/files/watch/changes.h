@@ -21,7 +21,8 @@ struct watch_changes {
         int is_lost; /* changes were dropped */
 };
 
-/* from: NULL except for a move. When full, all pending changes are dropped and marked lost. 0 or -ENOMEM. */
+/* from: NULL except for a move. When full, all pending changes are dropped and marked lost. 0 or
+ * -ENOMEM. */
 CLOCHE_MUST_CHECK int changes_add(struct watch_changes *c, enum change_type type, const char *path, const char *from,
                                   int is_directory);
 void changes_lose(struct watch_changes *c);

@@ -31,8 +31,8 @@ typedef int (*watch_told)(void *data, const char *path, int is_directory, struct
 CLOCHE_MUST_CHECK int watch_tree_open(struct watch_tree *t, const char *path, struct cloche_err *e);
 void watch_tree_done(struct watch_tree *t);
 
-/* Watch a subdirectory and all below it; existing watches stay. told may be NULL. name NULL: node is
- * the root, which is scanned itself. */
+/* Watch a subdirectory and all below it; existing watches stay. told may be NULL. name NULL:
+ * node is the root, which is scanned itself. */
 CLOCHE_MUST_CHECK int watch_tree_scan(struct watch_tree *t, const char *root, struct watch_node *node, const char *name,
                                       watch_told told, void *data, struct cloche_err *e);
 
@@ -40,7 +40,8 @@ struct watch_node *watch_tree_find(const struct watch_tree *t, int wd); /* or NU
 struct watch_node *watch_node_child(const struct watch_node *node, const char *name);
 /* The path of a name in the node, below the root; owned by the caller, NULL when out of memory. */
 char *watch_node_path(const struct watch_node *node, const char *name);
-/* Drop a node and all below it: the kernel has removed its watch or, with is_watched, must remove it. */
+/* Drop a node and all below it: the kernel has removed its watch or, with is_watched, must
+ * remove it. */
 void watch_tree_drop(struct watch_tree *t, struct watch_node *node, int is_watched);
 /* 0 or -ENOMEM. */
 CLOCHE_MUST_CHECK int watch_tree_move(struct watch_node *node, struct watch_node *parent, const char *name);

@@ -303,7 +303,8 @@ static int report_all(struct watch *w, struct cloche_err *e)
         return r < 0 ? r : changes_report(&w->changes, w->q, w->root, &w->out, e);
 }
 
-/* Handle the events queued now and no later ones: a program that writes all the time cannot delay this. */
+/* Handle the events queued now and no later ones: a program that writes all the time cannot
+ * delay this. */
 static int take_all_events(struct watch *w, struct cloche_err *e)
 {
         int left = 0, taken, r = 0;

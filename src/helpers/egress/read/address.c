@@ -54,7 +54,8 @@ static int lies_in(const unsigned char *address, const unsigned char *network, u
                (rest == 0 || (address[bytes] ^ network[bytes]) >> (8 - rest) == 0);
 }
 
-/* 64:ff9b::/96 (RFC 6052) leads to the IPv4 address at its end. Other internet hosts are in 2000::/3. */
+/* 64:ff9b::/96 (RFC 6052) leads to the IPv4 address at its end. Other internet hosts are in
+ * 2000::/3. */
 const char *address6_closed(const struct in6_addr *address)
 {
         static const unsigned char translated[16] = {0x00, 0x64, 0xff, 0x9b};

@@ -45,7 +45,8 @@ static int take_vector(struct cursor *c, unsigned length_bytes, struct cursor *r
         return 0;
 }
 
-/* Join handshake bytes across records: 1: the first message is complete; 0: more are needed; -1: malformed. */
+/* Join handshake bytes across records: 1: the first message is complete; 0: more are needed; -1:
+ * malformed. */
 static int join(const unsigned char *bytes, size_t size, unsigned char *message, size_t *ret_size, size_t *ret_used)
 {
         struct cursor in = {bytes, bytes + size};

@@ -1,4 +1,5 @@
-/* Read the server name from the first bytes of a TLS connection. RFC 8446 4.1.2, RFC 6066 3. Pure; fuzzed. */
+/* Read the server name from the first bytes of a TLS connection. RFC 8446 4.1.2, RFC 6066 3.
+ * Pure; fuzzed. */
 #ifndef CLOCHE_HELPERS_EGRESS_READ_CLIENT_HELLO_H
 #define CLOCHE_HELPERS_EGRESS_READ_CLIENT_HELLO_H
 

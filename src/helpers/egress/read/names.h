@@ -39,7 +39,8 @@ static inline int names_is_pool(uint32_t address)
 int names_address(struct egress_names *names, const char *name, uint64_t now_ns, uint32_t *ret);
 /* The name assigned to an address, or NULL. */
 const char *names_find(const struct egress_names *names, uint32_t address);
-/* Count a connection to an assigned address. The address keeps its name while the count is not zero. */
+/* Count a connection to an assigned address. The address keeps its name while the count is not
+ * zero. */
 void names_hold(struct egress_names *names, uint32_t address);
 void names_release(struct egress_names *names, uint32_t address);
 

@@ -374,7 +374,8 @@ static const struct rule *find_address(const struct rules *rules, uint32_t addre
         return NULL;
 }
 
-/* In deny, * covers addresses too. In allow it covers names only; their addresses are checked separately. */
+/* In deny, * covers addresses too. In allow it covers names only; their addresses are checked
+ * separately. */
 static const struct rule *find_address_denied(const struct rules *rules, uint32_t address, unsigned port)
 {
         for (size_t i = 0; i < rules->count; i++)

@@ -1,6 +1,6 @@
-/* The destinations a sandbox may connect to: {allow, deny, dns} of spec/sandbox.md, parsed strictly
- * and evaluated. Pure; runs in the egress program and in the engine, which checks a policy before it sends
- * it. Addresses are in host order, names in host_name() form. */
+/* The destinations a sandbox may connect to: {allow, deny, dns} of spec/sandbox.md, parsed
+ * strictly and evaluated. Pure; runs in the egress program and in the engine, which checks a
+ * policy before it sends it. Addresses are in host order, names in host_name() form. */
 #ifndef CLOCHE_HELPERS_EGRESS_READ_POLICY_H
 #define CLOCHE_HELPERS_EGRESS_READ_POLICY_H
 
@@ -13,8 +13,9 @@
 
 struct policy; /* opaque */
 
-/* rule: text of the deciding rule, valid as long as the policy, or NULL: none applies. why: static text.
- * is_curable: it is denied, and a rule in allow for this host (and port) would allow it. */
+/* rule: text of the deciding rule, valid as long as the policy, or NULL: none
+ * applies. why: static text. is_curable: it is denied, and a rule in allow for this
+ * host (and port) would allow it. */
 struct policy_verdict {
         int allowed, is_curable;
         const char *rule, *why;
@@ -35,11 +36,12 @@ struct policy_verdict policy_resolves(const struct policy *policy, const char *n
 struct policy_verdict policy_name(const struct policy *policy, const char *name, unsigned port);
 #define POLICY_SERVICE "host:"          /* begins a rule about a service of this machine */
 #define POLICY_SERVICES "host.internal" /* their names are below it */
-/* Return the text after "host:" of such a rule; NULL: it is another one. "host:80" is a port of the host "host". */
+/* Return the text after "host:" of such a rule; NULL: it is another one. "host:80" is a
+ * port of the host "host". */
 const char *policy_service_of(const char *rule);
-/* True for names below host.internal: services of this machine's loopback, at 127.0.0.1. Only a rule
- * host:NAME:PORT allows NAME.host.internal, on this port. The engine makes such rules of what the
- * operator opened; it accepts none from callers. No name server is asked. */
+/* True for names below host.internal: services of this machine's loopback, at 127.0.0.1. Only a
+ * rule host:NAME:PORT allows NAME.host.internal, on this port. The engine makes such rules of
+ * what the operator opened; it accepts none from callers. No name server is asked. */
 int policy_is_service(const char *name);
 /* Check a connection to an address. own: it belongs to this machine. */
 struct policy_verdict policy_address(const struct policy *policy, uint32_t address, unsigned port, int own);

@@ -1,5 +1,6 @@
-/* Report decisions to the engine: the first equal ones of a second at once, so that the result of a
- * command has them, the others together, with a count. Decisions beyond the rate limit are dropped. */
+/* Report decisions to the engine: the first equal ones of a second at once, so that
+ * the result of a command has them, the others together, with a count. Decisions
+ * beyond the rate limit are dropped. */
 #ifndef CLOCHE_HELPERS_EGRESS_READ_REPORT_H
 #define CLOCHE_HELPERS_EGRESS_READ_REPORT_H
 

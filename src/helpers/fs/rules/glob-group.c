@@ -144,11 +144,11 @@ struct glob_sequence *glob_sequence_new(const char *text, size_t size)
 
 /* -- matching ------------------------------------------------------------------------------------------------- */
 
-/* Two questions pass through a sequence together: does the rest match with each enclosing group done
- * once (the tail, to which `!` looks ahead), and does it match when a repeating group may also be
- * followed by itself? Each level of groups passes both to its choices and adds its own tail. The
- * answers are bits of a word: bit 0 belongs to the whole segment; in a sequence `deep` groups down,
- * bit deep + 1 is the tail's, and lower bits are the caller's. */
+/* Two questions pass through a sequence together: does the rest match with each enclosing group
+ * done once (the tail, to which `!` looks ahead), and does it match when a repeating group may
+ * also be followed by itself? Each level of groups passes both to its choices and adds its own
+ * tail. The answers are bits of a word: bit 0 belongs to the whole segment; in a sequence `deep`
+ * groups down, bit deep + 1 is the tail's, and lower bits are the caller's. */
 _Static_assert(GLOB_GROUPS_DEEP_MAX + 2 <= 32, "a word has a bit for each level");
 
 struct scan {

@@ -101,7 +101,8 @@ static const struct named_class *named_class(const char *p)
         return NULL;
 }
 
-/* The "]" that ends the class; p: after its "[". It is not the first member. NULL: the bracket is literal. */
+/* The "]" that ends the class; p: after its "[". It is not the first member. NULL: the bracket
+ * is literal. */
 static const char *class_end(const char *p)
 {
         p += *p == '!' || *p == '^';
@@ -166,7 +167,8 @@ static int step(const char **pattern, const char **text)
         return 1;
 }
 
-/* Backtracking to the last "*" suffices: an earlier one could not match anything that this one cannot. */
+/* Backtracking to the last "*" suffices: an earlier one could not match anything that this one
+ * cannot. */
 static int characters_match(const char *pattern, const char *text, const char *end)
 {
         const char *star = NULL, *resume = NULL;
@@ -217,7 +219,8 @@ static const char *segment_end(const char *text)
         return slash ? slash : text + strlen(text);
 }
 
-/* The same algorithm with segments for characters and "**" for "*". NULL: the path is at its end. */
+/* The same algorithm with segments for characters and "**" for "*". NULL: the path is at its
+ * end. */
 static int segments_match(const struct alternative *a, const char *path)
 {
         const char *t = path, *resume = NULL, *end;
@@ -326,7 +329,8 @@ struct range {
         size_t width; /* with zeros in front; 0: as it comes */
 };
 
-/* Read an optional minus and up to RANGE_DIGITS_MAX digits. Returns the place after them, or NULL. */
+/* Read an optional minus and up to RANGE_DIGITS_MAX digits. Returns the place after them, or
+ * NULL. */
 static const char *read_range_end(const char *p, int64_t *ret, size_t *ret_size, int *ret_padded)
 {
         const char *digits = p + (*p == '-');
@@ -650,7 +654,8 @@ static int cut(char *text, struct alternative *ret, const char *pattern, struct 
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the pattern '%.80s' leaves the mount", pattern);
                 if (!*segment || strcmp(segment, ".") == 0) /* "/a", "./a" and "a//b" are also paths below the mount */
                         continue;
-                /* Expansion may create groups that the whole pattern did not have: `{+,x}(a)`, `[/+(a)]`. */
+                /* Expansion may create groups that the whole pattern did not have: `{+,x}(a)`,
+                 * `[/+(a)]`. */
                 if (check_groups(segment, segment + strlen(segment), 0, 0, pattern, e) < 0)
                         return -(int)CLOCHE_E_INVALID_ARGUMENT;
                 r = classify(segment, &ret->segments[ret->count++]);

@@ -20,7 +20,8 @@
 
 struct glob; /* opaque */
 
-/* -CLOCHE_E_INVALID_ARGUMENT names the fault and its position. ret is owned by the caller, glob_free(). */
+/* -CLOCHE_E_INVALID_ARGUMENT names the fault and its position. ret is owned by the caller,
+ * glob_free(). */
 int glob_compile(const char *pattern, struct glob **ret, struct cloche_err *e);
 void glob_free(struct glob *glob); /* accepts NULL */
 

@@ -71,7 +71,8 @@ int directory_stat(struct directories *directories, struct node *directory, cons
         return fd < 0 ? fd : lower_stat_in(fd, name, ret);
 }
 
-/* Change the case of one ASCII letter; false: it has none. Every file system that folds case folds these. */
+/* Change the case of one ASCII letter; false: it has none. Every file system that folds case
+ * folds these. */
 static bool respell(const char *name, char ret[NODE_NAME_MAX + 1])
 {
         size_t i = 0;

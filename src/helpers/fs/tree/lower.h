@@ -25,7 +25,8 @@ int lower_stat(const struct lower *lower, const char *path, struct stat *ret);
 /* Open a regular file for reading; -ESTALE if it is no longer one. */
 int lower_open_file(const struct lower *lower, const char *path, struct stat *ret);
 
-/* The same for one name in an open directory, which may be O_PATH. name: one part, neither "." nor "..". */
+/* The same for one name in an open directory, which may be O_PATH. name: one part, neither "."
+ * nor "..". */
 int lower_open_in(int dir_fd, const char *name, int flags);
 int lower_stat_in(int dir_fd, const char *name, struct stat *ret);
 int lower_open_file_in(int dir_fd, const char *name, struct stat *ret);

@@ -37,7 +37,8 @@ static void sip_word(uint64_t v[4], uint64_t word)
         v[0] ^= word;
 }
 
-/* SipHash-1-3 of the parent and the name: the guest chooses the names and must not choose the chains. */
+/* SipHash-1-3 of the parent and the name: the guest chooses the names and must not choose the
+ * chains. */
 static uint64_t hash_of(const struct tree *tree, const struct node *parent, const char *name, size_t size)
 {
         uint64_t v[4] = {tree->seed[0] ^ 0x736f6d6570736575u, tree->seed[1] ^ 0x646f72616e646f6du,
@@ -339,7 +340,8 @@ void tree_settle(struct tree *tree, struct node *node)
                 if (lower_parent)
                         lower_parent->members--;
                 free_node(tree, node);
-                /* A node with two parents was moved, and a moved node is held while it has a name. */
+                /* A node with two parents was moved, and a moved node is held while it has a
+                 * name. */
                 node = above ? above : lower_parent;
         }
 }
@@ -361,7 +363,8 @@ int tree_init(struct tree *tree, const struct tree_limits *limits, const uint64_
 
 void tree_done(struct tree *tree)
 {
-        /* Nodes are found by their present or former names; a nameless one is held by an open file only. */
+        /* Nodes are found by their present or former names; a nameless one is held by an open
+         * file only. */
         for (size_t i = 0; tree->table && i < tree->table_size; i++)
                 for (struct name *name = tree->table[i]; name; name = name->hash_next) {
                         if (name->removed)

@@ -128,7 +128,8 @@ struct name *tree_find(const struct tree *tree, const struct node *parent, const
 /* tree_settle_name() drops a name without a node that hides nothing. NULL when out of memory. */
 struct name *tree_make_name(struct tree *tree, struct node *parent, const char *name);
 void tree_put(struct tree *tree, struct name *name, struct node *node);
-/* Take the node from its name. If the host has it there, the name records it as removed, with its identity. */
+/* Take the node from its name. If the host has it there, the name records it as
+ * removed, with its identity. */
 void tree_take(struct tree *tree, struct name *name);
 /* Take the node after the host removed it: nothing is recorded. */
 void tree_drop(struct name *name);

@@ -308,7 +308,8 @@ int overlay_copy_up(struct fs_mount *mount, struct node *node, uint64_t keep)
         }
         if (!keep)
                 node->attributes.size = 0;
-        /* After a change, the host's hard links are separate files and need different inode numbers. */
+        /* After a change, the host's hard links are separate files and need different inode
+         * numbers. */
         if (node->has_lower && node->st.st_nlink > 1)
                 node->ino = tree_new_ino(&mount->tree);
         node->content = number;

@@ -1,4 +1,5 @@
-/* Merge the host's tree and the guest's changes. All calls return 0 or -errno; none checks rights. */
+/* Merge the host's tree and the guest's changes. All calls return 0 or -errno; none checks
+ * rights. */
 #ifndef CLOCHE_HELPERS_FS_TREE_OVERLAY_H
 #define CLOCHE_HELPERS_FS_TREE_OVERLAY_H
 

@@ -80,7 +80,8 @@ int upper_has_room(const struct upper *upper, uint64_t size)
                        : -ENOSPC;
 }
 
-/* Copy one stretch of data; copy_file_range(2) refuses some pairs of file systems, sendfile(2) none. */
+/* Copy one stretch of data; copy_file_range(2) refuses some pairs of file systems, sendfile(2)
+ * none. */
 static int copy_stretch(int to_fd, int from_fd, off_t at, off_t end)
 {
         while (at < end) {

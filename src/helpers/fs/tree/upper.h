@@ -28,7 +28,8 @@ void upper_count(struct upper *upper, int fd, uint64_t before);
 /* 0, or -ENOSPC if size more bytes exceed the limit. */
 int upper_has_room(const struct upper *upper, uint64_t size);
 
-/* Copy all of from, with its holes, sharing blocks where the file systems support it; 0 or -errno. */
+/* Copy all of from, with its holes, sharing blocks where the file systems support it; 0 or
+ * -errno. */
 int upper_copy(struct upper *upper, int to_fd, int from_fd, uint64_t size);
 
 #endif

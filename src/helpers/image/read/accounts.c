@@ -1,4 +1,5 @@
-/* Find users and groups of an image. Runs in: cloche-image, as its user, confined to the store and the source. */
+/* Find users and groups of an image. Runs in: cloche-image, as its user, confined to
+ * the store and the source. */
 #include "accounts.h"
 
 #include <string.h>

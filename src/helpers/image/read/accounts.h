@@ -17,8 +17,8 @@ struct account {
 
 /* Read decimal digits that are the number of a user or group; 4294967295 is none. */
 bool account_read_id(const char *text, size_t size, uint32_t *ret);
-/* Find the first row of passwd with this name, or name NULL with this uid. text: NULL if size is 0. Rows that are
- * damaged, or too long for struct account, are skipped. */
+/* Find the first row of passwd with this name, or name NULL with this uid. text: NULL if size is
+ * 0. Rows that are damaged, or too long for struct account, are skipped. */
 bool account_find(const char *text, size_t size, const char *name, uint32_t uid, struct account *ret);
 /* The same for group, by name. */
 bool account_find_group(const char *text, size_t size, const char *name, uint32_t *ret);

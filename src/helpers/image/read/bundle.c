@@ -56,7 +56,8 @@ static int add_part(struct bundle *bundle, const char *name, const char *link, i
         return part->name && (!link || part->link) ? 0 : work_no_memory(e);
 }
 
-/* Old docker archives have each layer once, and links to it: "ID/layer.tar" is "../OTHER/layer.tar". */
+/* Old docker archives have each layer once, and links to it: "ID/layer.tar" is
+ * "../OTHER/layer.tar". */
 static int read_link(const char *path, const char *target, char *ret, struct cloche_err *e)
 {
         const char *slash = strrchr(path, '/');
@@ -103,7 +104,8 @@ static int list_members(struct bundle *ret, struct archive *archive, const char 
                 r = read_part(entry, path, link, &to, e);
                 if (r > 0 && ret->count == 0 && !bundle_is_part(path))
                         return 0;
-                /* The reader's position after a header is that of the contents. The digests would show an error. */
+                /* The reader's position after a header is that of the contents. The
+                 * digests would show an error. */
                 if (r > 0)
                         r = add_part(ret, path, to, archive_filter_bytes(archive, 0),
                                      (uint64_t)archive_entry_size(entry), e);
@@ -130,7 +132,8 @@ int bundle_list(struct bundle *ret, int fd, const char *name, struct cloche_err 
         if (archive_read_open_fd(archive, fd, STREAM_PART_BYTES) == ARCHIVE_OK)
                 r = list_members(ret, archive, name, &cause);
         archive_read_free(archive);
-        /* Before the first part it may be anything: reading it as a root file system reports the error. */
+        /* Before the first part it may be anything: reading it as a root file system reports the
+         * error. */
         if (r < 0 && ret->count == 0)
                 return 0;
         if (r < 0)

@@ -1,4 +1,5 @@
-/* Read the JSON of images. Runs in: cloche-image, as its user, confined to the store and the source. */
+/* Read the JSON of images. Runs in: cloche-image, as its user, confined to the store and the
+ * source. */
 #include "manifest.h"
 
 #include "base/err.h"
@@ -130,7 +131,8 @@ static bool has_tag(const char *name, const char *tag)
         return name && (strcmp(name, tag) == 0 || (colon && strcmp(colon + 1, tag) == 0));
 }
 
-/* An index in the index has images of several platforms, so it fits if nothing speaks against it. */
+/* An index in the index has images of several platforms, so it fits if nothing speaks against
+ * it. */
 static bool is_ours(const struct descriptor *row, const char *architecture)
 {
         return row->kind != DESCRIPTOR_OTHER && (!row->os || strcmp(row->os, "linux") == 0) &&

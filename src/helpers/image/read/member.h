@@ -1,4 +1,5 @@
-/* One member of a layer, on its own: a checked path, a permitted kind, the attributes that are kept. */
+/* One member of a layer, on its own: a checked path, a permitted kind, the attributes that are
+ * kept. */
 #ifndef CLOCHE_HELPERS_IMAGE_READ_MEMBER_H
 #define CLOCHE_HELPERS_IMAGE_READ_MEMBER_H
 

@@ -161,7 +161,8 @@ static int open_filter(struct image_stream *s, const char *name, struct cloche_e
         if (r != ARCHIVE_OK)
                 return image_stream_failed(s->filter, name, e);
         s->is_plain = !s->is_gzip && archive_filter_code(s->filter, 0) == ARCHIVE_FILTER_NONE;
-        /* The last of them reads the file. Layers between others could grow without limit unseen. */
+        /* The last of them reads the file. Layers between others could grow without limit
+         * unseen. */
         if (archive_filter_count(s->filter) > (s->is_gzip ? 1 : 2))
                 return err_set(e, CLOCHE_E_BAD_ARCHIVE, "%.60s is compressed more than once", name);
         return 0;

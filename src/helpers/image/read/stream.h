@@ -1,5 +1,5 @@
-/* A tar archive, perhaps compressed, read once from beginning to end: hashed as it came and as it is
- * unpacked, by libarchive(3). Hostile bytes. */
+/* A tar archive, perhaps compressed, read once from beginning to end: hashed as it came and as
+ * it is unpacked, by libarchive(3). Hostile bytes. */
 #ifndef CLOCHE_HELPERS_IMAGE_READ_STREAM_H
 #define CLOCHE_HELPERS_IMAGE_READ_STREAM_H
 

@@ -32,8 +32,8 @@ struct incoming {
         char name[17];
 };
 
-/* The folders are made if they are missing; a reader has -EBADF instead. -CLOCHE_E_FORBIDDEN: others may write to the
- * store. */
+/* The folders are made if they are missing; a reader has -EBADF instead. -CLOCHE_E_FORBIDDEN:
+ * others may write to the store. */
 CLOCHE_MUST_CHECK int store_open(struct store *ret, int fd, bool keeps_ids, bool is_reader, struct cloche_err *e);
 /* For a reader that lives on: open folders that the first import has made since. */
 CLOCHE_MUST_CHECK int store_refresh(struct store *store, struct cloche_err *e);
@@ -45,8 +45,8 @@ CLOCHE_MUST_CHECK int store_lock(const struct store *store, int *ret, struct clo
 CLOCHE_MUST_CHECK int store_lock_tree(const struct store *store, const char *hex, bool for_removal, int *ret,
                                       struct cloche_err *e);
 
-/* The time of a tree's last use is that of its listing: the keeper sets it when it makes a box. {0}: there is
- * no listing. */
+/* The time of a tree's last use is that of its listing: the keeper sets it when it makes a box.
+ * {0}: there is no listing. */
 struct timespec store_tree_used(const struct store *store, const char *hex);
 
 /* Write a file beside, flush it, and rename it. */

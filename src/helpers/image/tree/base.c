@@ -1,5 +1,5 @@
-/* A tree that begins with another one. Runs in: cloche-image, as its user, confined to the store and the
- * source. */
+/* A tree that begins with another one. Runs in: cloche-image, as its user, confined to
+ * the store and the source. */
 #include "tree.h"
 
 #include "base/err.h"

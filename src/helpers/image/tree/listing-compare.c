@@ -1,5 +1,5 @@
-/* Walk two listings together, line by line. Runs in: cloche-image, as its user, confined to the store and
- * the source. */
+/* Walk two listings together, line by line. Runs in: cloche-image, as its user, confined to
+ * the store and the source. */
 #include "listing.h"
 
 #include "base/err.h"

@@ -25,8 +25,8 @@ struct listing_base {
         int tree_fd, listing_fd;
 };
 
-/* Write the listing of a tree to out_fd. keeps_ids: false: ids of the caller are listed as 0. base: NULL: every file is
- * read. */
+/* Write the listing of a tree to out_fd. keeps_ids: false: ids of the caller are listed as 0.
+ * base: NULL: every file is read. */
 CLOCHE_MUST_CHECK int listing_make(int tree_fd, bool keeps_ids, int out_fd, uint64_t bytes_expected,
                                    const struct listing_base *base, struct work *work, struct listing *ret,
                                    struct cloche_err *e);
@@ -36,7 +36,8 @@ int listing_compare_paths(const char *one, const char *other);
  * was, is}, of at most LISTING_CHANGES_MAX; *ret_count: the number of all. */
 #define LISTING_CHANGES_MAX 1000
 CLOCHE_MUST_CHECK int listing_compare(int was_fd, int is_fd, json_t **ret, uint64_t *ret_count, struct cloche_err *e);
-/* Visit the path of each file that both listings have with equal facts and contents, in their order. */
+/* Visit the path of each file that both listings have with equal facts and contents, in their
+ * order. */
 typedef int (*listing_visit)(void *data, const char *path, struct cloche_err *e);
 CLOCHE_MUST_CHECK int listing_common(int one_fd, int other_fd, listing_visit visit, void *data, struct cloche_err *e);
 

@@ -1,5 +1,6 @@
-/* Links instead of copies. A tree is never written once it is in its place, so names of several trees may
- * be one file. Runs in: cloche-image, as its user, confined to the store and the source. */
+/* Links instead of copies. A tree is never written once it is in its place, so names
+ * of several trees may be one file. Runs in: cloche-image, as its user, confined to
+ * the store and the source. */
 #include "share.h"
 #include "listing.h"
 #include "tree.h"
@@ -116,8 +117,8 @@ static bool have_same_bytes(struct sharing *s, const char *name)
         return true;
 }
 
-/* A file that cannot be linked stays: EMLINK (65,000 names on ext4), a tree that is being removed, a directory that an
- * ordinary user may not write. */
+/* A file that cannot be linked stays: EMLINK (65,000 names on ext4), a tree that is being
+ * removed, a directory that an ordinary user may not write. */
 static int replace(struct sharing *s, const char *name, const char *path, struct cloche_err *e)
 {
         if (linkat(s->pair.other_fd, name, s->beside_fd, BESIDE, 0) < 0)
@@ -170,7 +171,8 @@ static int open_tree(const struct store *store, const char *hex)
         return openat(store->trees_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* The other tree is not locked: whether it is removed meanwhile matters to no file that has another name. */
+/* The other tree is not locked: whether it is removed meanwhile matters to no file that has
+ * another name. */
 static int share_with(struct sharing *s, const struct store *store, int listing_fd, const char *hex,
                       struct cloche_err *e)
 {

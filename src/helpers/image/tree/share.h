@@ -6,11 +6,13 @@
 
 #include <sys/types.h>
 
-/* Trees that a new one is compared with, those used last first: each costs a walk through its listing. */
+/* Trees that a new one is compared with, those used last first: each costs a walk through its
+ * listing. */
 #define SHARE_TREES_MAX 32
 
-/* Replace files of the new tree in an import's directory, which has its listing too, by links to the same files of
- * trees that are there: same path, owner, mode, time, attributes and bytes. hex: its digest. */
+/* Replace files of the new tree in an import's directory, which has its listing too, by
+ * links to the same files of trees that are there: same path, owner, mode, time, attributes
+ * and bytes. hex: its digest. */
 CLOCHE_MUST_CHECK int share_files(const struct store *store, const struct incoming *incoming, const char *hex,
                                   struct work *work, struct cloche_err *e);
 

@@ -11,8 +11,8 @@
 
 #define TREE_ENTRIES_MAX UINT64_C(2000000) /* members of all layers */
 #define TREE_BYTES_MAX (UINT64_C(32) << 30)
-/* The paths of all directories, as they are in memory: one member of a few bytes in the archive can make
- * 1024 directories that no other describes. */
+/* The paths of all directories, as they are in memory: one member of a few bytes in the archive
+ * can make 1024 directories that no other describes. */
 #define TREE_PATH_BYTES_MAX (UINT64_C(16) << 20)
 
 /* Attributes of a directory, to be set once nothing is written to it any more. */
@@ -64,12 +64,14 @@ CLOCHE_MUST_CHECK int image_tree_begin_with(struct image_tree *tree, int base_fd
 
 /* Open a directory below the top; O_PATH. path "": the top. The descriptor or -errno. */
 int image_tree_open_below(int top_fd, const char *path, int flags);
-/* Remove tree->dir_fd/name, found at path: all of it, or with only_lower the entries of lower layers. */
+/* Remove tree->dir_fd/name, found at path: all of it, or with only_lower the entries of lower
+ * layers. */
 CLOCHE_MUST_CHECK int image_tree_remove_at(struct image_tree *tree, const char *name, const char *path, bool only_lower,
                                            struct cloche_err *e);
 /* Forget the directory of the last member: it may have been removed. */
 void image_tree_leave(struct image_tree *tree);
-/* Open the directory that contains the member's path. 1: *ret_name is its name there; 0: there is no such directory. */
+/* Open the directory that contains the member's path. 1: *ret_name is its name there; 0:
+ * there is no such directory. */
 CLOCHE_MUST_CHECK int image_tree_find(struct image_tree *tree, const struct layer_member *m, const char **ret_name,
                                       struct cloche_err *e);
 CLOCHE_MUST_CHECK int image_tree_hide(struct image_tree *tree, const struct layer_member *m, struct cloche_err *e);
