@@ -1,7 +1,7 @@
 <?php
 namespace Cloche\Agent;
 
-use function array_map, clearstatcache, extension_loaded, gc_collect_cycles, gc_mem_caches, json_decode, microtime, mt_srand,
+use function array_map, clearstatcache, extension_loaded, gc_collect_cycles, gc_mem_caches, get_included_files, json_decode, microtime, mt_srand,
     random_int;
 
 /** An example of a run's code, for rehearsals. */

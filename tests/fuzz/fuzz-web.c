@@ -24,8 +24,16 @@ static void try_query(const char *text)
 
         must(r == 0 || (r == -CLOCHE_E_INVALID_ARGUMENT && e.msg[0] && !all));
         must(json_object_size(all) <= QUERY_FIELDS_MAX);
-        json_object_foreach (all, key, value)
-                must(*key && strlen(json_string_value(value)) <= strlen(text));
+        json_object_foreach (all, key, value) {
+                size_t count = json_is_array(value) ? json_array_size(value) : 1;
+
+                must(*key && (json_is_string(value) || count > 1));
+                for (size_t i = 0; i < count; i++) {
+                        const json_t *one = json_is_array(value) ? json_array_get(value, i) : value;
+
+                        must(json_is_string(one) && json_string_length(one) <= strlen(text));
+                }
+        }
         json_decref(all);
 }
 

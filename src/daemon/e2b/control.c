@@ -400,8 +400,11 @@ static int decode_again(const json_t *pairs, json_t **ret, struct cloche_err *e)
 
         *ret = json_object();
         json_object_foreach ((json_t *)pairs, name, value) {
-                json_t *text = json_sprintf("%s=%s", name, json_string_value(value)), *pair = NULL;
+                json_t *text, *pair = NULL;
 
+                if (!json_is_string(value))
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "\"%.40s\" is given twice", name);
+                text = json_sprintf("%s=%s", name, json_string_value(value));
                 r = query_parse(json_string_value(text), &pair, e);
                 json_object_update(*ret, pair);
                 json_decref(pair);
