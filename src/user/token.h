@@ -12,8 +12,8 @@
 
 /* The file that cloched uses without --token-file. */
 void token_default_path(char *ret, size_t size);
-/* HMAC-SHA256 (RFC 2104) of the token and a text, cut to 20 bytes. Nobody learns the token from
- * it, nor a secret of another text. */
+/* HMAC-SHA256 (RFC 2104) of the token and a text, cut to 20 bytes. Who holds one result can compute
+ * neither the token nor the result for another text. */
 void token_derive(const char *token, const char *kind, const char *of, char ret[TOKEN_SECRET_SIZE]);
 
 #endif

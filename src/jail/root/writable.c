@@ -412,9 +412,9 @@ int root_take_writable(int ret_fds[JAIL_SHARED_PLACES], struct cloche_err *e)
         return r; /* the process ends when it failed, and its descriptors with it */
 }
 
-/* Names come from the upper directories, which no guest can change; each is a mount point
- * in the sandbox's root, which no guest can rename or remove. Nobody but this process
- * sees the mounts on them. */
+/* The names come from the upper directories, and no guest can change those. Each name is a mount
+ * point in the sandbox's root, and no guest can rename or remove it. The mounts made here are
+ * visible to this process alone. */
 static int gather_layer(const char *name, struct cloche_err *e)
 {
         _cleanup_fd_ int tree_fd = -EBADF;
