@@ -19,6 +19,16 @@
 #define LUCK_MAX 8      /* consecutive failures forgiven */
 #define REST 512        /* requests without polling after failures: the guest computes, or shares our processor */
 #define ROUND 64        /* kernel requests before the engine's turn */
+#define LATE_MAX 64     /* requests that wait for room at a time */
+
+/* A request that found no room. The room of a removed file comes back when the kernel forgets the
+ * file, and fuse_dev_do_read() may send eight requests before that message. So the request
+ * is tried once more at the end of the round. */
+struct late {
+        struct late *next;
+        size_t size;
+        char request[];
+};
 
 struct session {
         struct fs_mount *mount;
@@ -27,6 +37,8 @@ struct session {
         char *buffer;
         int luck;      /* credit for polling */
         unsigned rest; /* requests until polling is tried again */
+        struct late *late;
+        unsigned late_count;
 };
 
 /* -- patches around libfuse ----------------------------------------------------------------------------------- */
@@ -43,11 +55,17 @@ static void amend_init(struct iovec *iov, int count)
 }
 
 static bool init_answered, killpriv_v2; /* one session per process */
+static bool may_be_late, is_late;       /* of the request that is processed */
 
 static ssize_t write_to_kernel(int fd, struct iovec *iov, int count, void *userdata)
 {
         struct fs_mount *mount = userdata;
+        const struct fuse_out_header *header = iov[0].iov_base;
 
+        if (may_be_late && header->error == -ENOSPC) {
+                is_late = true;
+                return (ssize_t)header->len;
+        }
         if (!init_answered && killpriv_v2)
                 amend_init(iov, count);
         if (!init_answered)
@@ -101,14 +119,53 @@ static void process(struct session *s, char *request, size_t size)
         fuse_session_process_buf(s->mount->session, &buf);
 }
 
+/* Process the request; keep it if it found no room and there is memory for it. */
+static void process_or_keep(struct session *s, size_t size)
+{
+        struct late *late;
+
+        may_be_late = s->late_count < LATE_MAX;
+        is_late = false;
+        process(s, s->buffer, size);
+        may_be_late = false;
+        if (!is_late)
+                return;
+        late = malloc(sizeof(*late) + size);
+        if (!late) {
+                process(s, s->buffer, size);
+                return;
+        }
+        late->next = s->late;
+        late->size = size;
+        memcpy(late->request, s->buffer, size);
+        s->late = late;
+        s->late_count++;
+}
+
+static void process_late(struct session *s)
+{
+        while (s->late) {
+                struct late *late = s->late;
+
+                s->late = late->next;
+                process(s, late->request, late->size);
+                free(late);
+        }
+        s->late_count = 0;
+}
+
 /* 1: there may be more; 0: none is pending; -1: the connection is over. */
 static int take_request(struct session *s)
 {
         ssize_t n = read(s->fd, s->buffer, BUFFER_SIZE);
 
         if (n >= (ssize_t)sizeof(struct fuse_in_header)) {
-                process(s, s->buffer, (size_t)n);
+                process_or_keep(s, (size_t)n);
                 return fuse_session_exited(s->mount->session) ? -1 : 1;
+        }
+        if (n < 0 && errno == EAGAIN && s->late) {
+                process_late(s);
+                return 1;
         }
         if (n < 0 && errno == EAGAIN)
                 return 0;
@@ -155,6 +212,7 @@ static int take_round(struct session *s)
                 if (r <= 0)
                         return r;
         }
+        process_late(s);
         return 1;
 }
 
