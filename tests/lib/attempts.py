@@ -268,6 +268,16 @@ ATTEMPTS = {
         return in_child(tries)
     """,
     "a better priority": "return in_child(lambda: made('nice', os.setpriority, 0, 0, os.getpriority(0, 0) - 1) + got('disk', call(251, 1, 0, 1 << 13)) + got('all of a user', call(251, 3, 0, 1 << 13), 3))",
+    "priority and processors of the first process": """
+        # It answers all requests to its box. A process's group and user are others' too.
+        first, own = VICTIMS or [1], os.getuid()
+        one, none = struct.pack("Q", 1), struct.pack("i", 0)
+        batch = struct.pack("IIQiIQQQ", 48, 3, 0, 19, 0, 0, 0, 0)
+        return [f for pid in first for which, number, arguments in (
+                    ("process", 141, (0, pid, 19)), ("group", 141, (1, pid, 19)), ("user", 141, (2, own, 19)), ("processors", 203, (pid, 8, one)), ("scheduler", 144, (pid, 3, none)),
+                    ("parameters", 142, (pid, none)), ("attributes", 314, (pid, batch, 0)), ("disk", 251, (1, pid, 0x6000)), ("disk of a group", 251, (2, pid, 0x6000)), ("disk of a user", 251, (3, own, 0x6000)))
+                for f in got(which, call(number, *arguments), *([3] if VICTIMS else []))]
+    """,
     "higher limits": """
         def raised(which):
             soft, hard = resource.getrlimit(which)

@@ -76,6 +76,16 @@ static const struct argument_rule refused_arguments[] = {
         {SYS_setrlimit, 0, RLIMIT_CORE, 0}, /* put_core_limit */
         {SYS_prlimit64, 0, 1, EPERM}, /* PID 1 of the box is box-init: without descriptors or memory it can neither save
                                          nor stop a sandbox */
+        /* Nor with the lowest priority, or one processor that others keep busy. A user's
+         * processes are the box's, with PID 1 among them. */
+        {SYS_setpriority, 0, PRIO_USER, EPERM},
+        {SYS_setpriority, 1, 1, EPERM},
+        {SYS_ioprio_set, 0, 3, EPERM}, /* IOPRIO_WHO_USER */
+        {SYS_ioprio_set, 1, 1, EPERM},
+        {SYS_sched_setaffinity, 0, 1, EPERM},
+        {SYS_sched_setattr, 0, 1, EPERM},
+        {SYS_sched_setparam, 0, 1, EPERM},
+        {SYS_sched_setscheduler, 0, 1, EPERM},
 };
 #define REFUSED_ARGUMENTS (sizeof(refused_arguments) / sizeof(refused_arguments[0]))
 
