@@ -25,6 +25,14 @@ static inline int image_variable_is_box(const char *name, size_t size)
         return 0;
 }
 
+/* True for a name at the top of which a box with a root of its own has the image's directory, and
+ * others their own. */
+static inline int image_top_is_roots(const char *name, size_t size)
+{
+        return size == 4 &&
+               (memcmp(name, "boot", 4) == 0 || memcmp(name, "home", 4) == 0 || memcmp(name, "root", 4) == 0);
+}
+
 /* True for a name at the top of which a box has a directory of its own, whatever the image has
  * there. */
 static inline int image_top_is_box(const char *name, size_t size)
@@ -41,8 +49,9 @@ static inline int image_top_is_box(const char *name, size_t size)
  * (jail/root/writable.c). */
 static inline int image_path_is_made(const char *path)
 {
-        static const char *const paths[] = {"app", "data",        "mnt",       "opt",     "src",     "srv",
-                                            "var", "var/backups", "var/cache", "var/lib", "var/log", "var/tmp"};
+        static const char *const paths[] = {"app",         "boot",      "data",    "home",    "mnt",
+                                            "opt",         "root",      "src",     "srv",     "var",
+                                            "var/backups", "var/cache", "var/lib", "var/log", "var/tmp"};
 
         for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
                 if (strcmp(paths[i], path) == 0)

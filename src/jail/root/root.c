@@ -425,6 +425,25 @@ static int make_own_files(const struct jail_plan *plan, const struct root_source
         return r < 0 ? r : make_etc(plan, sources->has_etc, e);
 }
 
+#define PROCESSORS "sys/devices/system/cpu"
+
+/* Of the host's /sys a box shows nothing. One with a root of its own has programs of packages that
+ * end without these (lscpu); sched_getaffinity(2) and /proc say as much. */
+static int make_sys(struct cloche_err *e)
+{
+        static const char *const names[] = {"possible", "present", "online"};
+        const long count = sysconf(_SC_NPROCESSORS_CONF);
+        char text[32], path[64];
+        int r = make_parents(PROCESSORS "/x", e),
+            size = snprintf(text, sizeof(text), count > 1 ? "0-%ld\n" : "0\n", count - 1);
+
+        for (size_t i = 0; r == 0 && i < COUNT(names); i++) {
+                snprintf(path, sizeof(path), PROCESSORS "/%s", names[i]);
+                r = write_file(path, text, (size_t)size, 0444, e);
+        }
+        return r;
+}
+
 static int has_mount_at_top(const struct jail_plan *plan, size_t before, const char *top)
 {
         size_t size = strlen(top);
@@ -499,6 +518,8 @@ static int build(const struct jail_plan *plan, struct root_sources *sources, str
                 r = copy_own(plan->sudo_fd, SUDO, 0555, e);
         if (r == 0 && plan->has_root)
                 r = make_directory("run/lock", 0755, e);
+        if (r == 0 && plan->has_root)
+                r = make_sys(e);
         if (r == 0)
                 r = make_masks(e);
         if (r == 0)

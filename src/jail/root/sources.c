@@ -33,8 +33,9 @@ static const char *const etc_names[] = {
 
 /* The image never decides these: they are ours, even if the image has them (CVE-2021-30465,
  * CVE-2026-47766). add_etc has its /etc. */
-static const char *const own_names[] = {"proc", "sys",  "dev",  "tmp",        "run", "workspace",
-                                        "home", "root", "boot", "lost+found", "etc"};
+static const char *const own_names[] = {"proc", "sys", "dev", "tmp", "run", "workspace", "lost+found", "etc"};
+/* Nor these, but for directories in a box with a root of its own, whose users have homes. */
+static const char *const own_without_root[] = {"boot", "home", "root"};
 
 static const char *const devices[] = {"null", "zero", "full", "random", "urandom"};
 
@@ -86,11 +87,17 @@ static int add_entry(struct root_sources *s, int dir_fd, const char *name, struc
         return mount_clone(dir_fd, name, IMAGE_ATTRIBUTES, &row->tree_fd, e);
 }
 
-static int is_own(const char *name)
+static int is_own(const struct jail_plan *plan, int image_fd, const char *name)
 {
+        struct stat st;
+
         for (size_t i = 0; i < COUNT(own_names); i++)
                 if (strcmp(name, own_names[i]) == 0)
                         return 1;
+        for (size_t i = 0; i < COUNT(own_without_root); i++)
+                if (strcmp(name, own_without_root[i]) == 0)
+                        return !plan->has_root || fstatat(image_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+                               !S_ISDIR(st.st_mode);
         return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
@@ -155,7 +162,7 @@ static int open_directory_image(struct root_sources *s, const struct jail_plan *
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "list the image");
         }
         for (struct dirent *entry; r == 0 && (entry = readdir(dir));)
-                if (!is_own(entry->d_name))
+                if (!is_own(plan, image_fd, entry->d_name))
                         r = add_entry(s, image_fd, entry->d_name, e);
         if (r == 0)
                 r = add_etc(s, image_fd, e);

@@ -48,9 +48,14 @@ static const struct {
 
 /* Directories at the top of a sandbox's root, unless the image has them: programs expect such
  * paths. */
-static const char *const tops[] = {"app", "data", "home", "mnt", "opt", "root", "src", "srv", "var"};
+static const struct {
+        const char *name;
+        int needs_root; /* only in a box with a root of its own */
+} tops[] = {{"app", 0}, {"boot", 1}, {"data", 0}, {"home", 0}, {"mnt", 0},
+            {"opt", 0}, {"root", 0}, {"src", 0},  {"srv", 0},  {"var", 0}};
 
-#define HOME_OF_USER "home/user" /* of the second user in a box with a root of its own */
+#define HOMES "home"
+#define HOME_OF_USER HOMES "/user" /* of the second user in a box with a root of its own */
 
 /* Directories inside the tops. */
 static const struct {
@@ -101,7 +106,7 @@ static int is_shown(const char *name)
         if (name[0] == '.' && (!name[1] || strcmp(name, "..") == 0))
                 return 0;
         for (size_t i = 0; i < COUNT(tops); i++)
-                if (strcmp(name, tops[i]) == 0)
+                if (strcmp(name, tops[i].name) == 0)
                         return stat(".", &root) == 0 && lstat(name, &st) == 0 &&
                                (st.st_dev != root.st_dev || S_ISLNK(st.st_mode));
         return 1;
@@ -114,6 +119,11 @@ static int is_own_top(const char *path)
 
         snprintf(top, sizeof(top), "%.*s", (int)strcspn(path, "/"), path);
         return faccessat(AT_FDCWD, top, F_OK, AT_SYMLINK_NOFOLLOW) < 0 || !is_shown(top);
+}
+
+static int has_top(const struct jail_plan *plan, size_t top)
+{
+        return !tops[top].needs_root || plan->has_root;
 }
 
 /* Call visit for each entry that is shown, until a call fails. Return the number of entries. */
@@ -145,7 +155,7 @@ static int each_shown(int (*visit)(void *data, const char *name, struct cloche_e
 /* Return whether this entry of the built root is a directory of the image. */
 static int is_layered(const char *name)
 {
-        static const char *const others[] = {"dev", "home", "proc", "run", "tmp", "workspace"};
+        static const char *const others[] = {"dev", "proc", "run", "tmp", "workspace"};
         struct stat root, st;
 
         for (size_t i = 0; i < COUNT(others); i++)
@@ -188,7 +198,8 @@ static const char *volatile_flag(const struct jail_plan *plan)
 /* The upper directory's attributes are those of the merged one. No path leads to it in the
  * end: the place /workspace covers the tmpfs. So the guest can set no attribute there that has
  * a meaning for overlayfs. */
-static int make_upper(const char *name, char upper[LAYER_SIZE], char work[LAYER_SIZE], struct cloche_err *e)
+static int make_upper(const char *name, int has_root, char upper[LAYER_SIZE], char work[LAYER_SIZE],
+                      struct cloche_err *e)
 {
         struct stat st;
 
@@ -199,8 +210,8 @@ static int make_upper(const char *name, char upper[LAYER_SIZE], char work[LAYER_
                                name, strlen(name), LAYER_NAME_MAX);
         snprintf(upper, LAYER_SIZE, QUOTA "/upper/%s", name);
         snprintf(work, LAYER_SIZE, QUOTA "/work/%s", name);
-        if (lstat(name, &st) < 0 || mkdir(upper, 0700) < 0 || chmod(upper, st.st_mode & 07777) < 0 ||
-            mkdir(work, 0700) < 0)
+        if (lstat(name, &st) < 0 || mkdir(upper, 0700) < 0 || (has_root && chown(upper, st.st_uid, st.st_gid) < 0) ||
+            chmod(upper, st.st_mode & 07777) < 0 || mkdir(work, 0700) < 0)
                 return err_os(e, CLOCHE_E_MOUNT, errno, "make the layer of /%s", name);
         return check_attributes(upper, e);
 }
@@ -211,6 +222,7 @@ static int lay_over(void *data, const char *name, struct cloche_err *e)
         char upper[LAYER_SIZE], work[LAYER_SIZE];
         const char *const options[] = {"lowerdir",  name, "upperdir",          upper, "workdir", work,
                                        "userxattr", NULL, volatile_flag(data), NULL,  NULL};
+        const struct jail_plan *plan = data;
         _cleanup_fd_ int tree_fd = -EBADF;
         int r;
 
@@ -218,7 +230,7 @@ static int lay_over(void *data, const char *name, struct cloche_err *e)
                 return 0;
         if (strpbrk(name, ":,\\"))
                 return err_set(e, CLOCHE_E_MOUNT, "the image's directory /%s cannot be a layer: rename it", name);
-        r = make_upper(name, upper, work, e);
+        r = make_upper(name, plan->has_root, upper, work, e);
         if (r < 0)
                 return r;
         tree_fd = mount_make("overlay", options, ATTRIBUTES);
@@ -292,11 +304,12 @@ static int count_inodes(const struct jail_plan *plan, struct cloche_err *e)
                 count += INODES_OF_ALL + INODES_EACH * (layers + plan->has_root);
         }
         for (size_t i = 0; plan->is_sandbox && i < COUNT(tops); i++)
-                count += is_own_top(tops[i]);
+                count += has_top(plan, i) && is_own_top(tops[i].name);
         for (size_t i = 0; plan->is_sandbox && i < COUNT(below_tops); i++)
                 count += is_own_top(below_tops[i].name);
         count += plan->is_sandbox && strcmp(plan->user.home, JAIL_HOME) != 0;
-        count += plan->has_root; /* HOME_OF_USER */
+        count += plan->has_root;                       /* HOME_OF_USER */
+        count += plan->has_root && !is_own_top(HOMES); /* JAIL_HOME in its layer */
         /* The root of the tmpfs, and the places: others have no ROOT, and of a sandbox the
          * home directory was counted.
          * */
@@ -344,11 +357,24 @@ int root_link_home(const struct jail_plan *plan, int root_fd, struct cloche_err 
         return err_os(e, CLOCHE_E_MOUNT, errno, "link /%s", path);
 }
 
-static int make_home(int root_fd, struct cloche_err *e)
+/* The image may have it, whatever it is there. *ret_new: it has not. */
+static int make_home(int dir_fd, const char *path, int *ret_new, struct cloche_err *e)
 {
-        if (mkdirat(root_fd, HOME_OF_USER, 0755) < 0 || fchownat(root_fd, HOME_OF_USER, JAIL_UID, JAIL_UID, 0) < 0)
-                return err_os(e, CLOCHE_E_MOUNT, errno, "make /" HOME_OF_USER);
-        return 0;
+        *ret_new = mkdirat(dir_fd, path, 0755) == 0;
+        return *ret_new || errno == EEXIST ? 0 : err_os(e, CLOCHE_E_MOUNT, errno, "make /%s", path);
+}
+
+/* In a box with a root of its own. The image's /home is a layer by now. */
+static int make_homes(int root_fd, struct cloche_err *e)
+{
+        const int dir_fd = is_own_top(HOMES) ? root_fd : AT_FDCWD;
+        int is_new, r = make_home(dir_fd, &JAIL_HOME[1], &is_new, e);
+
+        if (r == 0)
+                r = make_home(dir_fd, HOME_OF_USER, &is_new, e);
+        if (r == 0 && is_new && fchownat(dir_fd, HOME_OF_USER, JAIL_UID, JAIL_UID, AT_SYMLINK_NOFOLLOW) < 0)
+                r = err_os(e, CLOCHE_E_MOUNT, errno, "give /" HOME_OF_USER " away");
+        return r;
 }
 
 /* Make the directory that becomes the root of a sandbox. */
@@ -364,11 +390,9 @@ static int make_root(const struct jail_plan *plan, int *ret_fd, struct cloche_er
         if (r == 0 && (r = each_shown(make_entry, ret_fd, e)) > 0)
                 r = 0;
         for (size_t i = 0; r == 0 && i < COUNT(tops); i++)
-                r = make_top(*ret_fd, tops[i], 0755, e);
+                r = has_top(plan, i) ? make_top(*ret_fd, tops[i].name, 0755, e) : 0;
         for (size_t i = 0; r == 0 && i < COUNT(below_tops); i++)
                 r = make_top(*ret_fd, below_tops[i].name, below_tops[i].mode, e);
-        if (r == 0 && plan->has_root)
-                r = make_home(*ret_fd, e);
         return r < 0 ? r : root_link_home(plan, *ret_fd, e);
 }
 
@@ -395,6 +419,8 @@ int root_make_writable(const struct jail_plan *plan, int *ret_root_fd, struct cl
                 r = make_root(plan, ret_root_fd, e);
         if (r == 0 && plan->has_writable_root)
                 r = lay_over_all(plan, e);
+        if (r == 0 && plan->has_root)
+                r = make_homes(*ret_root_fd, e);
         for (size_t i = TMP; r == 0 && i < (plan->is_sandbox ? HOME : JAIL_PLACES); i++)
                 r = show(i, e);
         return r < 0 ? r : show(WORKSPACE, e); /* last: it covers the whole tmpfs */

@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/xattr.h>
+#include <unistd.h>
 
 #define PART_BYTES (256u << 10)
 
@@ -277,6 +278,14 @@ static int keep_mode(struct pack *p, enum walk_event event, const struct walk_en
         return WALK_ON;
 }
 
+/* Of a box, and none of its image. Only in a box with a root of its own is the user 0. */
+static int is_of_box(const char *path)
+{
+        const size_t size = strlen(path);
+
+        return image_top_is_box(path, size) && !(geteuid() == 0 && image_top_is_roots(path, size));
+}
+
 /* Pipes, sockets and devices cannot be unpacked, so they are skipped. */
 static int pack_found(void *data, enum walk_event event, const struct walk_entry *entry, struct cloche_err *e)
 {
@@ -292,7 +301,7 @@ static int pack_found(void *data, enum walk_event event, const struct walk_entry
                 return WALK_PASS_OVER;
         if (p->is_saving && entry->status->st_dev != p->saved_device)
                 return WALK_PASS_OVER; /* a mount of the box */
-        if (p->is_system && image_top_is_box(entry->path, strlen(entry->path)))
+        if (p->is_system && is_of_box(entry->path))
                 return WALK_PASS_OVER;
         if (!S_ISREG(mode) && !S_ISDIR(mode) && !S_ISLNK(mode) && !is_whiteout(p, entry->status))
                 return WALK_ON;

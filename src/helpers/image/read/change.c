@@ -53,9 +53,12 @@ static bool cut_place(char *path)
 }
 
 /* Files of boxes, and directories that a sandbox has even if its image has not. */
-static bool is_box(const struct layer_member *m, bool is_layer)
+static bool is_box(const struct layer_member *m, bool is_layer, const struct changes *changes)
 {
-        return !*m->path || image_top_is_box(m->path, strcspn(m->path, "/")) || image_path_is_box(m->path) ||
+        const size_t size = strcspn(m->path, "/");
+        const bool is_roots = changes->owner == 0 && image_top_is_roots(m->path, size);
+
+        return !*m->path || (!is_roots && image_top_is_box(m->path, size)) || image_path_is_box(m->path) ||
                (!is_layer && archive_entry_filetype(m->entry) == AE_IFDIR && image_path_is_made(m->path));
 }
 
@@ -84,7 +87,7 @@ int layer_change_read(struct archive_entry *entry, const struct changes *changes
         if (r < 0)
                 return r;
         is_layer = cut_place(ret->path);
-        ret->kind = is_box(ret, is_layer)            ? LAYER_LEFT_OUT
+        ret->kind = is_box(ret, is_layer, changes)   ? LAYER_LEFT_OUT
                     : is_layer && is_whiteout(entry) ? LAYER_WHITEOUT
                                                      : LAYER_FILE;
         if (ret->kind == LAYER_LEFT_OUT)
