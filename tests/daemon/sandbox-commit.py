@@ -165,6 +165,20 @@ def test_refusals():
     equal(told.code, 2, told)
 
 
+def look(path):
+    with open(path) as file:
+        return file.read()
+
+
+USER_ROW = "user:*:1000:1000:user:/home/user:/bin/sh\n"  # each sandbox with root has it behind the image's
+ACCOUNTS = f"""import os
+for name, row in (('passwd', 'new:x:1002:1002::/home/new:/bin/sh'), ('group', 'new:x:1002:')):
+    rows = open('/etc/' + name).read()
+    assert name == 'group' or rows.endswith({USER_ROW!r}), rows
+    with open('/etc/' + name + '+', 'w') as file: file.write(rows + row + '\\n')
+    os.rename('/etc/' + name + '+', '/etc/' + name)"""
+
+
 def test_owners_of_other_users():
     """The image's root is the user of the box, whichever number that shows; in a box with a root of its own it is root."""
     need_root()
@@ -176,7 +190,20 @@ def test_owners_of_other_users():
         frames.call("sandbox.commit", sandbox="a", image="app:1")
         frames.call("sandbox.create", sandbox="r", image="base:1", root=True)
         python(frames, "r", "import os\nfor uid in (0, 33, 1000): open(f'/opt/{uid}', 'w').close(); os.chown(f'/opt/{uid}', uid, uid)")
+        python(frames, "r", ACCOUNTS)
         frames.call("sandbox.commit", sandbox="r", image="root:1")
+        # as root it may put anything in the place of its accounts: our program follows no link, and writes to no other file
+        frames.call("sandbox.create", sandbox="h", image="root:1", root=True)
+        python(frames, "h", "import os\nos.link('/etc/passwd', '/etc/linked'); open('/etc/passwd', 'a').write('more')\nos.remove('/etc/group'); os.symlink('../opt/mine', '/etc/group'); open('/opt/mine', 'w').write('user:x:1000:\\n'); os.mkfifo('/etc/passwd-')")
+        frames.call("sandbox.commit", sandbox="h", image="root:2")
+        frames.call("exec", sandbox="h", command="echo > /opt/.wh.opt")
+        equal(frames.refused("sandbox.commit", sandbox="h", image="no:1").name, "bad_archive")
+        refused = frames.call("exec", sandbox="h", command="python3 -c 'import os; os.mknod(\"/opt/null\", 0o20666, os.makedev(1, 3))'")
+        assert refused["exitCode"] == 1 and "PermissionError" in refused["stderr"], refused
+    etc = [f"store/trees/{inspect(f'root:{number}')['tree'].replace(':', '-')}/etc/" for number in (1, 2)]
+    equal([look(etc[0] + name) for name in ("passwd", "group")], ["app:x:1001:1001::/home/app:/bin/sh\nnew:x:1002:1002::/home/new:/bin/sh\n", "root:x:0:\nnogroup:x:65534:\nnew:x:1002:\n"])
+    equal((look(etc[1] + "linked"), os.readlink(etc[1] + "group"), look(etc[1] + "../opt/mine"), os.path.lexists(etc[1] + "passwd-")),
+          (look(etc[0] + "passwd") + USER_ROW + "more", "../opt/mine", "user:x:1000:\n", False))
     for name, owners in (("app:1", {"mine": 0}), ("root:1", {"0": 0, "33": 33, "1000": 1000})):
         tree = f"store/trees/{inspect(name)['tree'].replace(':', '-')}/opt/"
         equal({name: (os.stat(tree + name).st_uid, os.stat(tree + name).st_gid) for name in owners}, {name: (uid, uid) for name, uid in owners.items()})

@@ -6,6 +6,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "mount.h"
+#include "proto/image.h"
 #include "writable.h"
 
 #include <dirent.h>
@@ -87,16 +88,13 @@ static const struct {
         {"nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n"},
         {RESOLV_CONF, ""},
 };
-/* A box with a root of its own has the accounts of its image, for packages name theirs, and then
- * this one: the first row of a name or number counts. Its password is no x: su(1) would look for it
- * in /etc/shadow, which is the image's.
- * */
+/* A box with a root of its own has the accounts of its image, for packages name theirs, or these,
+ * and then that of image_accounts: the first row of a name or number counts. */
 static const struct {
-        const char *name, *own, *added;
-} accounts[] = {
-        {PASSWD, "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
-         "user:*:1000:1000:user:/home/user:/bin/sh\n"},
-        {GROUP, "root:x:0:\nnogroup:x:65534:\n", "user:x:1000:\n"},
+        const char *name, *own;
+} accounts[IMAGE_ACCOUNTS] = {
+        {PASSWD, "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"},
+        {GROUP, "root:x:0:\nnogroup:x:65534:\n"},
 };
 #define ACCOUNTS_BYTES_MAX (1u << 20)
 
@@ -385,7 +383,7 @@ static int write_accounts(size_t file, int has_image_etc, const char *path, stru
             : last != '\n' ? fd_write_full(to_fd, "\n", 1)
                            : 0;
         if (r == 0)
-                r = fd_write_full(to_fd, accounts[file].added, strlen(accounts[file].added));
+                r = fd_write_full(to_fd, image_accounts[file].row, strlen(image_accounts[file].row));
         return r < 0 ? err_os(e, CLOCHE_E_MOUNT, -r, "write /%s", path) : 0;
 }
 

@@ -56,9 +56,10 @@ static bool cut_place(char *path)
 static bool is_box(const struct layer_member *m, bool is_layer, const struct changes *changes)
 {
         const size_t size = strcspn(m->path, "/");
-        const bool is_roots = changes->owner == 0 && image_top_is_roots(m->path, size);
+        const bool has_root = changes->owner == 0;
 
-        return !*m->path || (!is_roots && image_top_is_box(m->path, size)) || image_path_is_box(m->path) ||
+        return !*m->path || (image_top_is_box(m->path, size) && !(has_root && image_top_is_roots(m->path, size))) ||
+               (image_path_is_box(m->path) && !(has_root && image_path_is_account(m->path))) ||
                (!is_layer && archive_entry_filetype(m->entry) == AE_IFDIR && image_path_is_made(m->path));
 }
 

@@ -6,7 +6,8 @@
 #include "member.h"
 
 struct changes {
-        uint32_t owner, group; /* of the sandbox's files: root's in the image */
+        uint32_t owner, group; /* of the sandbox's files: root's in the image. 0: of one with a root of its own, whose
+                                  accounts are changes too */
         int64_t time;          /* of all members; -1: their own */
 };
 
