@@ -45,18 +45,17 @@ static inline int image_top_is_box(const char *name, size_t size)
         return 0;
 }
 
-/* The directories that a sandbox has at its top and in them even if its image has not
- * (jail/root/writable.c). */
-static inline int image_path_is_made(const char *path)
+/* The mode of a directory that a sandbox has at its top or in one there even if its image has not
+ * (jail/root/writable.c); 0 for others. It belongs to the box's user. */
+static inline unsigned image_path_made_mode(const char *path)
 {
-        static const char *const paths[] = {"app",         "boot",      "data",    "home",    "mnt",
-                                            "opt",         "root",      "src",     "srv",     "var",
-                                            "var/backups", "var/cache", "var/lib", "var/log", "var/tmp"};
+        static const char *const paths[] = {"app", "boot", "data", "home",        "mnt",       "opt",     "root",
+                                            "src", "srv",  "var",  "var/backups", "var/cache", "var/lib", "var/log"};
 
         for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
                 if (strcmp(paths[i], path) == 0)
-                        return 1;
-        return 0;
+                        return 0755;
+        return strcmp(path, "var/tmp") == 0 ? 01777 : 0;
 }
 
 /* The files of accounts, and the row that a box with a root of its own has behind those of its

@@ -1,4 +1,5 @@
-"""Sandboxes whose commands are root: Debian's own apt, dpkg, useradd and su work in them, and owners are saved with them."""
+"""Sandboxes whose commands are root: Debian's own apt, dpkg, useradd, su and service work in them; owners and accounts are saved and committed
+with them. integration/image-debian does the same with a whole Debian, its pip and npm."""
 import hashlib
 import io
 import os
@@ -9,7 +10,7 @@ import tarfile
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import egress
 from cloche import cli, equal, need_root, need_writable_roots
-from image_trees import copy_files, copy_programs, make_store
+from image_trees import copy_files, copy_programs, make_image, make_store
 from package_files import Index
 from rpc import Daemon, Failed
 
@@ -21,45 +22,67 @@ Maintainer: nobody
 Description: owners
 """
 SCRIPT = "#!/bin/sh -e\nuseradd --system --home-dir /var/lib/hello hello\nmkdir /var/lib/hello\nchown hello:hello /var/lib/hello\nchmod 750 /var/lib/hello\nid -u > /var/lib/hello/by\n"
-PROGRAMS = ["/usr/bin/" + name for name in "apt-get chown chmod cat diff dpkg dpkg-deb dpkg-split dpkg-query id ls mkdir rm stat su setpriv tar".split()] + \
+SERVICE = """#!/bin/sh
+case $1 in
+start) exec start-stop-daemon --start --pidfile /run/hello.pid --startas /usr/sbin/hello > /dev/null ;;
+stop) exec start-stop-daemon --stop --pidfile /run/hello.pid --remove-pidfile ;;
+esac
+"""
+# As its own user behind a port of root's.
+SERVER = """#!/usr/bin/python3
+import os, pwd, socket
+listener = socket.create_server(("", 80))
+if os.fork():
+    os._exit(0)
+os.setsid()
+with open("/run/hello.pid", "w") as file:
+    file.write(str(os.getpid()))
+hello = pwd.getpwnam("hello")
+os.setgroups([]), os.setgid(hello.pw_gid), os.setuid(hello.pw_uid)
+while True:
+    with listener.accept()[0] as connection:
+        connection.sendall(f"{os.getuid()} {os.getgid()} {os.getgroups()}".encode())
+"""
+PROGRAMS = ["/usr/bin/" + name for name in "apt-get basename chown chmod cat diff dpkg dpkg-deb dpkg-split dpkg-query id ls mkdir rm stat su setpriv tar".split()] + \
            ["/usr/sbin/" + name for name in "useradd start-stop-daemon ldconfig runuser".split()] + ["/usr/lib/apt/methods/http", "/usr/lib/apt/methods/store"]
 MODULES = ["/usr/lib/x86_64-linux-gnu/security/pam_" + name for name in ("rootok.so", "unix.so", "permit.so")]
 PAM = "auth sufficient pam_rootok.so\naccount required pam_unix.so\nsession required pam_unix.so\npassword required pam_permit.so\n"
 ETC = {"passwd": "root:x:0:0:root:/root:/bin/sh\n_apt:x:42:65534::/nonexistent:/bin/false\nnobody:x:65534:65534::/:/bin/false\n",
        "group": "root:x:0:\nshadow:x:42:\nnogroup:x:65534:\n", "shadow": "root:*:19000::::::\n_apt:!:19000::::::\n",
        "login.defs": "UID_MIN 1000\nSYS_UID_MAX 999\nUSERGROUPS_ENAB yes\n", "pam.d/su": PAM, "pam.d/runuser": PAM, "pam.d/other": PAM}
-DIRECTORIES = ("opt", "var/lib/dpkg/info", "var/lib/dpkg/updates", "var/lib/dpkg/triggers", "var/lib/apt/lists/partial", "var/cache/apt/archives/partial", "var/log/apt", "etc/apt/apt.conf.d", "etc/pam.d", "sbin")
+DIRECTORIES = ("boot", "home", "opt", "root", "var/lib/dpkg/info", "var/lib/dpkg/updates", "var/lib/dpkg/triggers", "var/lib/apt/lists/partial", "var/cache/apt/archives/partial", "var/log/apt", "etc/apt/apt.conf.d", "etc/pam.d", "sbin")
 
 
 def make_debian():
-    """An image in which this host's apt and dpkg work."""
-    store, (digest,) = make_store(1)
-    tree = f"{store}/trees/{digest}"
+    """A store with base:1, in which this host's apt and dpkg work."""
+    tree, store = make_image(), os.path.abspath("images")
     os.makedirs(f"{tree}/usr/sbin")
     os.symlink("usr/sbin", f"{tree}/sbin")
     copy_programs(tree, *PROGRAMS, *MODULES)
-    copy_files(tree, [f"/usr/share/dpkg/{name}table" for name in ("cpu", "os", "tuple")])
+    copy_files(tree, [f"/usr/share/dpkg/{name}table" for name in ("cpu", "os", "tuple")] + ["/usr/sbin/service"])
     for path in DIRECTORIES:
         os.makedirs(f"{tree}/{path}", exist_ok=True)
     for name, text in ETC.items():
         with open(f"{tree}/etc/{name}", "w") as file:
             file.write(text)
+    os.chmod(f"{tree}/root", 0o700)
     os.chmod(f"{tree}/etc/shadow", 0o640)
     os.chown(f"{tree}/etc/shadow", 0, 42)
     for name in ("status", "available"):
         open(f"{tree}/var/lib/dpkg/{name}", "w").close()
-    return store, digest
+    equal(cli("image", "import", tree, "base:1", "--images", store).code, 0)
+    return store
 
 
 def serve_package():
     """An index of one package, at an address that a policy may allow."""
-    os.makedirs("package/DEBIAN")
-    os.makedirs("package/srv/hello")
+    for directory in ("DEBIAN", "srv/hello", "etc/init.d", "usr/sbin"):
+        os.makedirs(f"package/{directory}")
     os.chown("package/srv/hello", 33, 33)
-    for name, text, mode in (("control", PACKAGE, 0o644), ("postinst", SCRIPT, 0o755)):
-        with open(f"package/DEBIAN/{name}", "w") as file:
+    for name, text, mode in (("DEBIAN/control", PACKAGE, 0o644), ("DEBIAN/postinst", SCRIPT, 0o755), ("etc/init.d/hello", SERVICE, 0o755), ("usr/sbin/hello", SERVER, 0o755)):
+        with open(f"package/{name}", "w") as file:
             file.write(text)
-        os.chmod(f"package/DEBIAN/{name}", mode)
+        os.chmod(f"package/{name}", mode)
     subprocess.run(["dpkg-deb", "--build", "package", "hello.deb"], check=True, stdout=subprocess.DEVNULL)
     with open("hello.deb", "rb") as file:
         package = file.read()
@@ -71,45 +94,76 @@ def serve_package():
     return index
 
 
-def said(frames, command, **more):
-    answer = frames.call("exec", sandbox="s", command=command, timeoutMs=60000, **more)
+def said(frames, command, sandbox="s", **more):
+    answer = frames.call("exec", sandbox=sandbox, command=command, timeoutMs=60000, **more)
     assert answer["exitCode"] == 0, answer
     return answer["stdout"]
 
 
-OWNERS = "stat -c '%u %g %a' /var/lib/hello /srv/hello /home/bob /opt/mine /etc/shadow /home/user; cat /var/lib/hello/by; id bob; dpkg-query -W hello-root"
-OWNED = "999 999 750\n33 33 755\n1001 1001 700\n65535 7 640\n0 42 640\n1000 1000 755\n0\nuid=1001(bob) gid=1001(bob) groups=1001(bob)\nhello-root\t1\n"
+OWNERS = """stat -c '%u %g %a' /var/lib/hello /srv/hello /home/bob /opt/mine /etc/shadow /home/user /root /srv /home
+cat /var/lib/hello/by; id bob; dpkg-query -W hello-root; su bob -c 'cat ~/kept'; cat /root/kept"""
+OWNED = """999 999 750
+33 33 755
+1001 1001 700
+65535 7 640
+0 42 640
+1000 1000 755
+0 0 700
+33 0 755
+0 0 755
+0
+uid=1001(bob) gid=1001(bob) groups=1001(bob)
+hello-root\t1
+bob's
+root's
+"""
+ASK = "python3 -c 'import socket; print(socket.create_connection((\"127.0.0.1\", 80)).recv(100).decode())'"
 
 
-def test_packages_users_and_owners():
+def check_machine(frames, **where):
+    equal(said(frames, OWNERS, **where), OWNED)
+
+
+def check_service(frames, **where):
+    equal(said(frames, f"service hello start; {ASK}; service hello stop; [ ! -e /run/hello.pid ]", **where), "999 999 []\n")
+
+
+def test_packages_users_services_and_owners():
     need_writable_roots()
-    store, digest = make_debian()
+    store = make_debian()
     index = serve_package()
-    state = os.path.abspath("state")
-    os.mkdir(state)
-    with Daemon("--images", store, "--state-dir", state) as daemon, daemon.frames() as frames:
-        made = frames.call("sandbox.create", sandbox="s", image=digest, root=True, network={"allow": [index.url[7:]]})
+    for state in ("state", "elsewhere"):
+        os.mkdir(state)
+    with Daemon("--images", store, "--state-dir", os.path.abspath("state"), "--image-changes", "owner") as daemon, daemon.frames() as frames:
+        made = frames.call("sandbox.create", sandbox="s", image="base:1", root=True, network={"allow": [index.url[7:]]})
         equal((made["root"], made["writableRoot"]), (True, True))
         said(frames, f"echo 'deb [trusted=yes] {index.url}/apt ./' > /etc/apt/sources.list; apt-get update >&2; apt-get install -y hello-root >&2")
         assert "/apt/./hello.deb" in index.paths or "/apt/hello.deb" in index.paths, index.paths
         equal(said(frames, "stat -c %u /var/lib/apt/lists/partial"), "42\n")  # apt fetched as _apt
-        said(frames, "useradd -m bob; chmod 700 /home/bob; echo x > /opt/mine; chmod 640 /opt/mine; chown 65535:7 /opt/mine")
+        said(frames, "useradd -m bob; chmod 700 /home/bob; echo x > /opt/mine; chmod 640 /opt/mine; chown 65535:7 /opt/mine; chown 33 /srv")
+        said(frames, "su bob -c \"echo bob\\'s > ~/kept\"; echo \"root's\" > /root/kept; [ -d /boot ] && [ $(cat /sys/devices/system/cpu/possible) = $(cat /sys/devices/system/cpu/online) ]")
         equal(said(frames, "su bob -c 'id -u'; su user -c 'id -u'; setpriv --reuid 1000 --regid 1000 --clear-groups id -u; sudo -u user id -u; sudo id -u"), "1001\n1000\n1000\n1000\n0\n")
-        equal(said(frames, "python3 -c 'import socket; s = socket.create_server((\"\", 80)); c = socket.create_connection((\"127.0.0.1\", 80)); print(c.getpeername()[1])'"), "80\n")
-        equal(said(frames, OWNERS), OWNED)
+        check_service(frames)
+        check_machine(frames)
         frames.call("session.create", sandbox="s", session="apart", isolation=True)
-        equal(said(frames, OWNERS, session="apart"), OWNED)
+        check_machine(frames, session="apart")
         frames.call("sandbox.stop", sandbox="s")
-        equal(said(frames, OWNERS), OWNED)
+        check_machine(frames)
+        check_service(frames)
         for path in ("/etc/added", "/opt/mine"):
             frames.call("file.write", sandbox="s", path=path, content="x")
         equal(said(frames, "stat -c '%u %a' /etc/added /opt/mine"), "0 644\n65535 640\n")
         refused = frames.refused("context.create", sandbox="s", language="python")
         assert "the sandbox has root" in refused.message, refused
+        frames.call("sandbox.commit", sandbox="s", image="machine:1")
         frames.call("sandbox.stop", sandbox="s")
-    with Daemon("--images", store, "--state-dir", state) as daemon, daemon.frames() as frames:
+    with Daemon("--images", store, "--state-dir", os.path.abspath("state")) as daemon, daemon.frames() as frames:
         equal(frames.call("sandbox.get", sandbox="s")["root"], True)
-        equal(said(frames, OWNERS), OWNED)
+        check_machine(frames)
+    with Daemon("--images", store, "--state-dir", os.path.abspath("elsewhere")) as daemon, daemon.frames() as frames:
+        frames.call("sandbox.create", sandbox="t", image="machine:1", root=True)
+        check_machine(frames, sandbox="t")
+        check_service(frames, sandbox="t")
 
 
 def test_archives_keep_owners():

@@ -52,7 +52,15 @@ static bool cut_place(char *path)
         return true;
 }
 
-/* Files of boxes, and directories that a sandbox has even if its image has not. */
+/* A directory that the sandbox has, and its image has not, as it was made. */
+static bool is_made(const struct layer_member *m, const struct changes *changes)
+{
+        return archive_entry_filetype(m->entry) == AE_IFDIR &&
+               archive_entry_perm(m->entry) == image_path_made_mode(m->path) &&
+               archive_entry_uid(m->entry) == changes->owner && archive_entry_gid(m->entry) == changes->group;
+}
+
+/* Files of boxes, and directories of sandboxes. */
 static bool is_box(const struct layer_member *m, bool is_layer, const struct changes *changes)
 {
         const size_t size = strcspn(m->path, "/");
@@ -60,7 +68,7 @@ static bool is_box(const struct layer_member *m, bool is_layer, const struct cha
 
         return !*m->path || (image_top_is_box(m->path, size) && !(has_root && image_top_is_roots(m->path, size))) ||
                (image_path_is_box(m->path) && !(has_root && image_path_is_account(m->path))) ||
-               (!is_layer && archive_entry_filetype(m->entry) == AE_IFDIR && image_path_is_made(m->path));
+               (!is_layer && is_made(m, changes));
 }
 
 /* The target of a hard link has a prefix too. */
