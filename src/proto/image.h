@@ -58,22 +58,6 @@ static inline unsigned image_path_made_mode(const char *path)
         return strcmp(path, "var/tmp") == 0 ? 01777 : 0;
 }
 
-/* The files of accounts, and the row that a box with a root of its own has behind those of its
- * image (jail/root/root.c). Its password is no x: su(1) would look for it in /etc/shadow, which is
- * the image's. */
-#define IMAGE_ACCOUNTS 2
-static const struct {
-        const char *path, *row;
-} image_accounts[IMAGE_ACCOUNTS] = {
-        {"etc/passwd", "user:*:1000:1000:user:/home/user:/bin/sh\n"},
-        {"etc/group", "user:x:1000:\n"},
-};
-
-static inline int image_path_is_account(const char *path)
-{
-        return strcmp(path, image_accounts[0].path) == 0 || strcmp(path, image_accounts[1].path) == 0;
-}
-
 /* True for a file of /etc of which boxes have their own (jail/root/root.c). */
 static inline int image_path_is_box(const char *path)
 {

@@ -2,11 +2,11 @@
  * its own mount namespace. */
 #include "root.h"
 
+#include "accounts.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/path.h"
 #include "mount.h"
-#include "proto/image.h"
 #include "writable.h"
 
 #include <dirent.h>
@@ -89,10 +89,10 @@ static const struct {
         {RESOLV_CONF, ""},
 };
 /* A box with a root of its own has the accounts of its image, for packages name theirs, or these,
- * and then that of image_accounts: the first row of a name or number counts. */
+ * and then that of jail_accounts: the first row of a name or number counts. */
 static const struct {
         const char *name, *own;
-} accounts[IMAGE_ACCOUNTS] = {
+} accounts[JAIL_ACCOUNTS] = {
         {PASSWD, "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"},
         {GROUP, "root:x:0:\nnogroup:x:65534:\n"},
 };
@@ -383,7 +383,7 @@ static int write_accounts(size_t file, int has_image_etc, const char *path, stru
             : last != '\n' ? fd_write_full(to_fd, "\n", 1)
                            : 0;
         if (r == 0)
-                r = fd_write_full(to_fd, image_accounts[file].row, strlen(image_accounts[file].row));
+                r = fd_write_full(to_fd, jail_accounts[file].row, strlen(jail_accounts[file].row));
         return r < 0 ? err_os(e, CLOCHE_E_MOUNT, -r, "write /%s", path) : 0;
 }
 
@@ -425,7 +425,7 @@ static int make_own_files(const struct jail_plan *plan, const struct root_source
 
 #define PROCESSORS "sys/devices/system/cpu"
 
-/* Of the host's /sys a box shows nothing. One with a root of its own has programs of packages that
+/* No box shows the host's /sys. One with a root of its own has programs of packages that
  * end without these (lscpu); sched_getaffinity(2) and /proc say as much. */
 static int make_sys(struct cloche_err *e)
 {

@@ -278,7 +278,8 @@ static int keep_mode(struct pack *p, enum walk_event event, const struct walk_en
         return WALK_ON;
 }
 
-/* Of a box, and none of its image. Only in a box with a root of its own is the user 0. */
+/* True for a directory of the box that is none of its image. Only in a box with a root
+ * of its own is the user 0. */
 static int is_of_box(const char *path)
 {
         const size_t size = strlen(path);
