@@ -5,7 +5,8 @@
 
 The image has Debian's python3 and bash, and files of 20 KiB up to 300 MiB. Parts: import (against `tar x`, in turn, on the
 disk and on a tmpfs), shared (a second image that has the first one's files and one more; against mkfs.erofs if it is
-installed), sandbox (one of this image, and one without an image), memory (N sandboxes of the image, each with a Python), call
+installed), sandbox (one of this image, and one without an image), root (one with a writable root and one with
+root, each with its first command, against a read-only one and the fork and exec of a process), memory (N sandboxes of the image, each with a Python), call
 (cold and forked, in the image and without one, in turn)."""
 import argparse
 import contextlib
@@ -22,7 +23,7 @@ import time
 from parts import add_only, parts_of
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PARTS = ("import", "shared", "sandbox", "memory", "call")
+PARTS = ("import", "shared", "sandbox", "root", "memory", "call")
 IMAGE_BYTES, FILE_BYTES = 300 << 20, 20 << 10
 PAUSE = 0.2  # seconds between two creations: time in which the pool is filled
 PYTHON = {"language": "python", "code": "def f(): return 1", "function": "f"}
@@ -183,6 +184,25 @@ def part_sandbox(bench):
         bench.add("the same without a pool, ms", times["image"], times["none"])
 
 
+def part_root(bench):
+    image = {"image": bench.digest}
+    sides = {"image": image, "writable": {**image, "writableRoot": True}, "root": {**image, "root": True}}
+    floor = [timed(subprocess.run, ["/bin/true"]) for _ in range(10 * bench.options.rounds)]
+    with bench.daemon() as daemon, daemon.frames() as frames:
+        for how, more in (("from a pool", {}), ("without a pool", {"limits": {"openFiles": 999}})):
+            times = {side: [] for side in sides}
+            for number in range(10 * bench.options.rounds + 3):
+                for side, options in sides.items():
+                    took = timed(lambda: (frames.call("sandbox.create", sandbox=f"r-{side}", **options, **more), frames.call("exec", sandbox=f"r-{side}", command=":")))
+                    if number >= 3:
+                        times[side].append(took)
+                    frames.call("sandbox.delete", sandbox=f"r-{side}")
+                    time.sleep(PAUSE)
+            for side in ("writable", "root"):
+                bench.add(f"sandbox of an image with {side} {how}, and its first command, ms; base: read-only", times[side], times["image"], "15 ms" if side == "root" and not more else "")
+    bench.add("fork and exec of /bin/true and its end, ms", floor)
+
+
 def memory_of(pid):
     """Bytes of file pages: resident, and by share."""
     found = {}
@@ -254,7 +274,7 @@ def main():
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     parts = parts_of(parser, options, PARTS)
-    os.environ["CLOCHE_BUILD"] = os.path.abspath(options.build)
+    os.environ.update(CLOCHE_BUILD=os.path.abspath(options.build), CLOCHE_SOURCE=SOURCE)
     sys.path[:0] = [os.path.join(SOURCE, below) for below in ("tests/lib", "tests/daemon", "bench/peers", "bench/clients")]
     with tempfile.TemporaryDirectory(prefix="cloche-images-", dir=options.directory) as directory:
         bench = Bench(options, directory)

@@ -9,8 +9,9 @@ import tarfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import egress
-from cloche import cli, equal, need_root, need_writable_roots
+from cloche import cli, equal, need_root, need_writable_roots, possible_layers, wait_for
 from image_trees import copy_files, copy_programs, make_image, make_store
+from images import users_of
 from package_files import Index
 from rpc import Daemon, Failed
 
@@ -225,6 +226,34 @@ def test_our_programs_beside_root():
         equal(frames.call("file.read", sandbox="s", path="look.py")["content"], LOOK_AT_OURS)
         frames.call("sandbox.stop", sandbox="s")
         equal(said(frames, "[ -s look.py ] && echo saved"), "saved\n")
+
+
+MINE = "read -r zero first count < /proc/self/uid_map; echo $EUID $first $count; for d in /opt /srv /root /tmp; do [ -e $d/mark ] && echo marked; : > $d/mark; done; true"
+
+
+def test_sandboxes_made_ahead():
+    """Where the layers are in memory: on the disk they would count for a caller, whom a pool does not know."""
+    need_writable_roots()
+    store, (one,) = make_store(1)
+    tree, ahead = f"{store}/trees/{one}", 2 * ("memory" in possible_layers())
+    with Daemon("--images", store) as daemon, daemon.frames() as frames:
+        def made(name, **options):
+            frames.call("sandbox.create", sandbox=name, image=one, **options)
+            line, = frames.call("exec", sandbox=name, command=MINE)["stdout"].splitlines()
+            return [int(word) for word in line.split()]
+        boxes = [made(f"root-{number}", root=True) for number in range(2)]
+        wait_for(lambda: users_of(tree) == 2 + ahead, "the pool")
+        boxes += [made(f"root-{number}", root=True) for number in range(2, 5)]  # that of another limit is none of the pool
+        boxes.append(made("other", root=True, limits={"openFiles": 999}))
+        equal([(uid, count) for uid, _, count in boxes], [(0, 65536)] * 6)
+        equal(len({first for _, first, _ in boxes}), 6)
+        for number in range(3):  # another kind has a pool of its own
+            equal(made(f"writable-{number}", writableRoot=True)[::2], [1000, 1])
+        equal(made("plain")[::2], [1000, 1])
+        wait_for(lambda: users_of(tree) == 10 + 2 * ahead, "two pools")
+        for number in range(5):
+            frames.call("sandbox.delete", sandbox=f"root-{number}")
+        equal(made("again", root=True)[0], 0)
 
 
 def test_refusals():

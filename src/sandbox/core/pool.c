@@ -1,6 +1,7 @@
 /* Pools of running sandboxes, each with a shell: a request for one with the usual options gets
- * it at once. One pool has the engine's own image, the other an image of the store: the last one
- * of which two sandboxes in sequence were requested. A pooled sandbox keeps its image from being
+ * it at once. One pool has the engine's own image, the others an image of the store, read-only,
+ * with a writable root or with a root of its own: the last one of which two such sandboxes in
+ * sequence were requested. A pooled sandbox keeps its image from being
  * removed, so a single sandbox of an image fills no pool. They are made after a delay, so that
  * they do not slow the current request, and only while new sandboxes are being requested. Runs
  * in: cloched-engine, on its loop, with the rights of the daemon's user. */
@@ -27,30 +28,38 @@ static int is_ready(const struct sandbox *s)
         return s->state == SANDBOX_RUNNING && s->plan == SANDBOX_STAYS && session && session->state == SHELL_IDLE;
 }
 
-static struct sandbox_pool *pool_of(struct sandboxes *all, const struct image *image)
+static unsigned pool_of(const struct sandbox *s)
 {
-        return &all->pools[image->name[0] ? POOL_STORE : POOL_OWN];
+        if (!s->image.name[0])
+                return POOL_OWN;
+        return s->has_root ? POOL_ROOT : s->has_writable_root ? POOL_WRITABLE : POOL_STORE;
+}
+
+static int is_of(const struct sandbox *s, unsigned pool)
+{
+        return pool_of(s) == pool && image_equals(&s->image, &s->all->pools[pool].image);
 }
 
 /* Stop the ready ones; the others stop once they run. */
-static void empty(struct sandboxes *all, struct sandbox_pool *pool)
+static void empty(struct sandboxes *all, unsigned pool)
 {
         struct sandbox *s;
 
-        pool->is_wanted = 0;
+        all->pools[pool].is_wanted = 0;
         TAILQ_FOREACH (s, &all->pool, link)
-                if (image_equals(&s->image, &pool->image))
+                if (is_of(s, pool))
                         sandbox_stop(s, 0);
 }
 
 /* Note the request. False: the pool had another image until now. */
-static int want(struct sandboxes *all, struct sandbox_pool *pool, const struct image *image)
+static int want(struct sandboxes *all, unsigned number, const struct image *image)
 {
+        struct sandbox_pool *pool = &all->pools[number];
         int is_same = image_equals(&pool->image, image);
 
         pool->wanted_ns = clock_now_ns();
         if (!is_same) {
-                empty(all, pool);
+                empty(all, number);
                 image_drop(&pool->image);
                 pool->image = *image;
                 image_hold(&pool->image);
@@ -61,15 +70,16 @@ static int want(struct sandboxes *all, struct sandbox_pool *pool, const struct i
         return is_same;
 }
 
-struct sandbox *sandbox_pool_take(struct sandboxes *all, const struct image *image, int64_t principal, const char *name)
+struct sandbox *sandbox_pool_take(struct sandboxes *all, const struct image *image, unsigned pool, int64_t principal,
+                                  const char *name)
 {
         struct sandbox *s;
 
         image = image ? image : &all->pools[POOL_OWN].image;
-        if (!want(all, pool_of(all, image), image))
+        if (!want(all, pool, image))
                 return NULL;
         TAILQ_FOREACH (s, &all->pool, link)
-                if (image_equals(&s->image, image) && is_ready(s))
+                if (is_of(s, pool) && is_ready(s))
                         break;
         if (!s)
                 return NULL;
@@ -97,13 +107,14 @@ unsigned sandbox_pool_running(const struct sandboxes *all)
 }
 
 /* Make one at a time, which leaves the processors to requests in between. */
-static void fill(struct sandboxes *all, struct sandbox_pool *pool)
+static void fill(struct sandboxes *all, unsigned number)
 {
+        struct sandbox_pool *pool = &all->pools[number];
         struct sandbox *s;
         unsigned count = 0;
 
         TAILQ_FOREACH (s, &all->pool, link) {
-                if (!image_equals(&s->image, &pool->image))
+                if (!is_of(s, number))
                         continue;
                 if (!is_ready(s))
                         return;
@@ -117,6 +128,8 @@ static void fill(struct sandboxes *all, struct sandbox_pool *pool)
         image_drop(&s->image);
         s->image = pool->image;
         image_hold(&s->image);
+        s->has_root = number == POOL_ROOT;
+        s->has_writable_root = number >= POOL_WRITABLE;
         s->is_pooled = 1;
         TAILQ_INSERT_TAIL(&all->pool, s, link);
         sandbox_start(s);
@@ -126,8 +139,8 @@ static void fill(struct sandboxes *all, struct sandbox_pool *pool)
  * image. */
 void sandbox_pool_fill(struct sandboxes *all)
 {
-        for (int i = 0; i < POOLS; i++)
-                fill(all, &all->pools[i]);
+        for (unsigned i = 0; i < POOLS; i++)
+                fill(all, i);
 }
 
 void sandbox_pool_started(struct sandbox *s)
@@ -141,18 +154,18 @@ void sandbox_pool_started(struct sandbox *s)
 
 void sandbox_pool_failed(struct sandbox *s)
 {
-        struct sandbox_pool *pool = pool_of(s->all, &s->image);
+        const unsigned pool = pool_of(s);
 
         s->is_deleted = 1;
-        if (image_equals(&s->image, &pool->image))
-                pool->is_wanted = 0; /* until the next request for a sandbox, which gets the error */
+        if (is_of(s, pool))
+                s->all->pools[pool].is_wanted = 0; /* until the next request for a sandbox, which gets the error */
 }
 
 void sandbox_pool_tidy(struct sandboxes *all, uint64_t now_ns)
 {
-        for (int i = 0; i < POOLS; i++)
+        for (unsigned i = 0; i < POOLS; i++)
                 if (now_ns - all->pools[i].wanted_ns >= KEPT_NS)
-                        empty(all, &all->pools[i]);
+                        empty(all, i);
 }
 
 void sandbox_pool_init(struct sandboxes *all)

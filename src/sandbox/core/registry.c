@@ -303,7 +303,8 @@ static int is_usual(const struct sandboxes *all, const json_t *params)
         for (size_t i = 0; i < sizeof(changeable) / sizeof(changeable[0]); i++)
                 count += json_object_get(limits, changeable[i]) != NULL;
         return count == json_object_size(limits) && !json_object_get(params, "mount") &&
-               !json_object_get(params, "snapshot") && !wants_writable_root(params) &&
+               !json_object_get(params, "snapshot") &&
+               !(wants_writable_root(params) && sandboxes_have_scratch(all)) && /* it counts for its caller */
                !json_object_get(params, "packages") && !json_object_get(params, "volumes") &&
                json_object_size(json_object_get(params, "env")) == 0 && (!network || json_equal(network, all->network));
 }
@@ -381,6 +382,15 @@ static int check_root(const json_t *params, const struct image *image, struct cl
         return 0;
 }
 
+static unsigned pool_of(const json_t *params, const struct image *image)
+{
+        if (!image->name[0])
+                return POOL_OWN;
+        return json_is_true(json_object_get(params, "root")) ? POOL_ROOT
+               : wants_writable_root(params)                 ? POOL_WRITABLE
+                                                             : POOL_STORE;
+}
+
 static void use_image(struct sandbox *s, const struct image *image, const json_t *params)
 {
         image_drop(&s->image);
@@ -435,7 +445,8 @@ int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
                 return 0;
         if (r == 0 && !s) {
                 s = is_usual(request->all, request->params)
-                            ? sandbox_pool_take(request->all, &image, request->principal, name)
+                            ? sandbox_pool_take(request->all, &image, pool_of(request->params, &image),
+                                                request->principal, name)
                             : NULL;
                 s = s ? s : sandbox_new(request->all, request->principal, name, e);
                 if (s) {

@@ -275,7 +275,7 @@ static int find_sandbox(struct sandboxes *all, const struct method *method, int6
                 r = sandbox_check_count(all, principal, 1, e);
         if (r < 0)
                 return r;
-        *ret = sandbox_pool_take(all, NULL, principal, name);
+        *ret = sandbox_pool_take(all, NULL, POOL_OWN, principal, name);
         if (!*ret)
                 *ret = sandbox_new(all, principal, name, e);
         if (!*ret)

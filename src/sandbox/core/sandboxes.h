@@ -37,7 +37,8 @@ struct deadline {
 /* A stop and its save happen in the next loop iteration, or when the sandbox has started. */
 enum sandbox_plan { SANDBOX_STAYS, SANDBOX_STOPS, SANDBOX_SAVES /* and stops */ };
 
-enum { POOL_OWN, POOL_STORE, POOLS }; /* by image: the engine's own, or one of the store */
+/* By image: the engine's own, or one of the store, and how its sandboxes use that. */
+enum { POOL_OWN, POOL_STORE, POOL_WRITABLE, POOL_ROOT, POOLS };
 
 struct sandbox_pool {
         struct image image; /* of its sandboxes */
@@ -174,8 +175,8 @@ void sandbox_end(struct sandbox *s);
 /* Allocate a sandbox that is in no list. */
 struct sandbox *sandbox_alloc(struct sandboxes *all, struct cloche_err *e);
 /* pool.c: return a pooled sandbox of this image that runs already, or NULL. image: NULL: the
- * engine's own. */
-struct sandbox *sandbox_pool_take(struct sandboxes *all, const struct image *image, int64_t principal,
+ * engine's own; pool: POOL_STORE or a later one for an image of the store. */
+struct sandbox *sandbox_pool_take(struct sandboxes *all, const struct image *image, unsigned pool, int64_t principal,
                                   const char *name);
 void sandbox_pool_init(struct sandboxes *all);
 void sandbox_pool_done(struct sandboxes *all);

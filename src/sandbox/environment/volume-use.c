@@ -104,10 +104,9 @@ static int enter(struct sandbox *s, const json_t *row, struct cloche_err *e)
         return 0;
 }
 
-static int needs_scratch(const struct sandbox *s)
+int sandboxes_have_scratch(const struct sandboxes *all)
 {
-        return s->has_writable_root &&
-               (s->all->options.has_layers_on_disk || !keeper_memory_has_attributes(s->all->engine->keeper));
+        return all->options.has_layers_on_disk || !keeper_memory_has_attributes(all->engine->keeper);
 }
 
 static void on_scratch(void *data, struct keeper_reply *reply)
@@ -146,7 +145,7 @@ static int open_scratch(struct sandbox *s, struct cloche_err *e)
 
 int sandbox_volumes_prepare(struct sandbox *s, struct cloche_err *e)
 {
-        int has_scratch = needs_scratch(s), r = 0;
+        int has_scratch = s->has_writable_root && sandboxes_have_scratch(s->all), r = 0;
         const json_t *row;
         size_t i;
 

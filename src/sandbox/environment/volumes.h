@@ -57,6 +57,8 @@ void sandbox_volumes_free(struct sandboxes *all);
 
 /* volume-use.c: check the member "volumes" of a request that creates a sandbox. */
 CLOCHE_MUST_CHECK int sandbox_volumes_check(const struct sandbox_request *request, struct cloche_err *e);
+/* True if writable roots lie on the disk. */
+int sandboxes_have_scratch(const struct sandboxes *all);
 /* True if the definition names it. */
 int sandbox_volumes_name(const struct sandbox *s, const char *volume);
 /* Before the box is made: open them all. */
