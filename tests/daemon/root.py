@@ -189,6 +189,17 @@ def test_archives_keep_owners():
             owners = (33, 1000, 7, 65534) if options else (1000,) * 4
             line = str(list(zip(owners, (0o755, 0o755, 0o777, 0o755))))
             equal(frames.call("exec", sandbox=name, command=f'python3 -c "{look}"')["stdout"], f"{line}\n{line}\n")
+        # facts that replace the archive's; links out of the tree on request alone
+        frames.call("archive.extract", sandbox="s", path="given.tar", to="deep/given", uid=7, gid=8, mode=0o640)
+        look = "import os; print(*((f'{s.st_uid} {s.st_gid} {s.st_mode & 0o7777:o}') for s in map(os.lstat, ('deep', 'deep/given', 'deep/given/in', 'deep/given/in/file', 'deep/given/in/link'))), sep=',')"
+        equal(said(frames, f'python3 -c "{look}"'), "0 0 755,7 8 755,7 8 640,7 8 640,7 8 777\n")
+        said(frames, "python3 -c 'import os; os.mkdir(\"out-of\"); os.symlink(\"/etc/passwd\", \"out-of/link\")'")
+        frames.call("archive.create", sandbox="s", path="out-of", to="links.tar")
+        equal(frames.refused("archive.extract", sandbox="s", path="links.tar", to="kept").name, "bad_archive")
+        frames.call("archive.extract", sandbox="s", path="links.tar", to="kept", links="any")
+        equal(said(frames, "python3 -c 'import os; print(os.readlink(\"kept/link\"))'"), "/etc/passwd\n")
+        for name, options in (("plain", {"uid": 7}), ("s", {"uid": 65536}), ("s", {"links": "x"}), ("s", {"mode": 4096})):
+            equal(frames.refused("archive.extract", sandbox=name, path="given.tar", to="no", **options).name, "invalid_argument")
 
 
 # The file program stays for half a minute after a request. A process whose program root may not see is ours.

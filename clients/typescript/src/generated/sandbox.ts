@@ -513,6 +513,14 @@ export interface ArchiveExtractParams {
   path: string
   /** The directory to unpack into; made if missing. */
   to: string
+  /** any: symbolic links may lead out of the tree; absent, inside: such a link is an error. */
+  links?: string | undefined
+  /** Permission bits of all files and directories of the archive; absent: their own. */
+  mode?: number | undefined
+  /** The user who owns all members, in a sandbox with root; absent: as in the archive. */
+  uid?: number | undefined
+  /** Likewise the group. */
+  gid?: number | undefined
 }
 
 /** Parameters of git.checkout. */

@@ -103,7 +103,7 @@ static int read_member(struct archive_entry *entry, struct member *m, struct clo
                 m->link = archive_entry_symlink(entry);
                 if (!m->link || !*m->link)
                         return refuse(m, e, "is a link to nothing");
-                return m->is_own ? 0 : member_check_link(m->path, m->link, e);
+                return m->is_own || m->keeps_links ? 0 : member_check_link(m->path, m->link, e);
         }
         return 0;
 }
@@ -197,11 +197,13 @@ static int check_contents(struct check *c, struct archive *archive, const char *
         return r;
 }
 
-static int check_all(struct check *c, struct archive *archive, const char *path, struct cloche_err *e)
+static int check_all(struct check *c, struct archive *archive, const char *path, int keeps_links, struct cloche_err *e)
 {
         static struct member m;
         struct archive_entry *entry;
         int r;
+
+        m.keeps_links = keeps_links;
 
         while ((r = archive_next(archive, path, &entry, e)) > 0) {
                 r = unpack_member(entry, &m, e);
@@ -215,7 +217,8 @@ static int check_all(struct check *c, struct archive *archive, const char *path,
         return r;
 }
 
-int unpack_check(int archive_fd, const char *path, int top_fd, struct cloche_err *e)
+int unpack_check(int archive_fd, const char *path, int top_fd, const struct unpack_options *options,
+                 struct cloche_err *e)
 {
         static struct check c;
         _cleanup_archive_ struct archive *archive = NULL;
@@ -228,7 +231,7 @@ int unpack_check(int archive_fd, const char *path, int top_fd, struct cloche_err
                            .bytes_max = UNPACK_FREE_BYTES + UNPACK_RATIO_MAX * (uint64_t)status.st_size};
         r = archive_open(archive_fd, path, &archive, e);
         if (r == 0)
-                r = check_all(&c, archive, path, e);
+                r = check_all(&c, archive, path, options->keeps_links, e);
         /* Allowance for headers and padding. */
         if (r == 0)
                 r = archive_check_sum(archive, archive_fd, path, c.bytes + c.members * 16384 + UNPACK_FREE_BYTES, e);

@@ -419,13 +419,26 @@ static int write_member(struct unpack *u, struct archive *archive, const struct 
         return write_directory(u, m, name, e);
 }
 
+static void replace_facts(const struct unpack_options *options, struct archive_entry *entry)
+{
+        if (options->uid >= 0)
+                archive_entry_set_uid(entry, options->uid);
+        if (options->gid >= 0)
+                archive_entry_set_gid(entry, options->gid);
+        if (options->has_mode && archive_entry_filetype(entry) != AE_IFLNK)
+                archive_entry_set_perm(entry, options->mode);
+}
+
+/* options: NULL for a saved box. */
 static int write_all(struct unpack *u, struct member *m, struct archive *archive, const char *path,
-                     struct cloche_err *e)
+                     const struct unpack_options *options, struct cloche_err *e)
 {
         struct archive_entry *entry;
         int r;
 
         while ((r = archive_next(archive, path, &entry, e)) > 0) {
+                if (options)
+                        replace_facts(options, entry);
                 r = unpack_member(entry, m, e);
                 if (r == 0)
                         r = write_member(u, archive, m, e);
@@ -441,7 +454,8 @@ static int write_all(struct unpack *u, struct member *m, struct archive *archive
         return r;
 }
 
-int unpack_write(int archive_fd, const char *path, int top_fd, uint64_t *files, uint64_t *bytes, struct cloche_err *e)
+int unpack_write(int archive_fd, const char *path, int top_fd, const struct unpack_options *options, uint64_t *files,
+                 uint64_t *bytes, struct cloche_err *e)
 {
         static struct member m;
         static struct unpack u;
@@ -449,9 +463,10 @@ int unpack_write(int archive_fd, const char *path, int top_fd, uint64_t *files, 
         int r = archive_open(archive_fd, path, &archive, e);
 
         m.is_own = 0;
+        m.keeps_links = options->keeps_links;
         u = (struct unpack){.top_fd = top_fd, .dir_fd = -EBADF, .keeps_ids = geteuid() == 0};
         if (r == 0)
-                r = write_all(&u, &m, archive, path, e);
+                r = write_all(&u, &m, archive, path, options, e);
         *files += u.files;
         *bytes += u.bytes;
         return r;
@@ -470,5 +485,5 @@ int unpack_restore(int fd, const char *directory, struct cloche_err *e)
         m.is_own = 1;
         u = (struct unpack){.top_fd = top_fd, .dir_fd = -EBADF, .is_restored = 1, .keeps_ids = geteuid() == 0};
         r = archive_open_stream(fd, &archive, e);
-        return r < 0 ? r : write_all(&u, &m, archive, "what was saved", e);
+        return r < 0 ? r : write_all(&u, &m, archive, "what was saved", NULL, e);
 }

@@ -21,6 +21,7 @@ struct member {
         int is_change;    /* of a layer: in a directory of the image. path and link are without JAIL_CHANGES */
         int is_opaque;    /* such a directory hides that of the image */
         int is_own;       /* set by the caller: a saved box. Links keep their targets, modes are complete */
+        int keeps_links;  /* set by the caller: links may lead out of the tree */
         const char *link; /* symbolic link: target; hard link: link_path */
         char link_path[MEMBER_PATH_MAX + 1];
         struct archive_entry *entry;
@@ -29,11 +30,20 @@ struct member {
 /* -CLOCHE_E_BAD_ARCHIVE: an unsupported kind, path or link. */
 CLOCHE_MUST_CHECK int unpack_member(struct archive_entry *entry, struct member *m, struct cloche_err *e);
 
+/* Facts of all members that replace those of the archive. */
+struct unpack_options {
+        int keeps_links;  /* links may lead out of the tree */
+        int64_t uid, gid; /* -1: as in the archive; of use to root of the box alone */
+        int has_mode;
+        mode_t mode; /* of files and directories */
+};
+
 /* First pass. top_fd: the destination, or -EBADF if it does not exist yet. */
-CLOCHE_MUST_CHECK int unpack_check(int archive_fd, const char *path, int top_fd, struct cloche_err *e);
-/* Second pass; adds to files and bytes. */
-CLOCHE_MUST_CHECK int unpack_write(int archive_fd, const char *path, int top_fd, uint64_t *files, uint64_t *bytes,
+CLOCHE_MUST_CHECK int unpack_check(int archive_fd, const char *path, int top_fd, const struct unpack_options *options,
                                    struct cloche_err *e);
+/* Second pass; adds to files and bytes. */
+CLOCHE_MUST_CHECK int unpack_write(int archive_fd, const char *path, int top_fd, const struct unpack_options *options,
+                                   uint64_t *files, uint64_t *bytes, struct cloche_err *e);
 
 /* Unpack a stream of pack_save() into a directory; members are checked one by one as they are
  * written. Existing directories stay; their modes and times are set where permitted. */
