@@ -57,6 +57,12 @@ DIRECTORIES = ("boot", "home", "opt", "root", "var/lib/dpkg/info", "var/lib/dpkg
 def make_debian():
     """A store with base:1, in which this host's apt and dpkg work."""
     tree, store = make_image(), os.path.abspath("images")
+    fill_debian(tree)
+    equal(cli("image", "import", tree, "base:1", "--images", store).code, 0)
+    return store
+
+
+def fill_debian(tree):
     os.makedirs(f"{tree}/usr/sbin")
     os.symlink("usr/sbin", f"{tree}/sbin")
     copy_programs(tree, *PROGRAMS, *MODULES)
@@ -71,8 +77,6 @@ def make_debian():
     os.chown(f"{tree}/etc/shadow", 0, 42)
     for name in ("status", "available"):
         open(f"{tree}/var/lib/dpkg/{name}", "w").close()
-    equal(cli("image", "import", tree, "base:1", "--images", store).code, 0)
-    return store
 
 
 def serve_package():

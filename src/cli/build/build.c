@@ -4,6 +4,7 @@
 #include "build.h"
 
 #include "cli/build/command.h"
+#include "cli/options/quantity.h"
 #include "cli/output/print.h"
 #include "cli/output/signals.h"
 #include "cli/run/image-store.h"
@@ -12,6 +13,7 @@
 #include "base/env.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/privilege.h"
 #include "proto/image.h"
 
 #include <ctype.h>
@@ -26,6 +28,15 @@
 #include <unistd.h>
 
 #define DEFAULT_FILE "Dockerfile"
+/* The name of processors in images (GOARCH). */
+#if defined(__x86_64__)
+#define ARCHITECTURE "amd64"
+#elif defined(__aarch64__)
+#define ARCHITECTURE "arm64"
+#else
+#error "name this processor as container engines do"
+#endif
+#define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" /* of an image without one */
 #define DEFAULT_TIME_S 315532800 /* 1980: the first that a zip file can have */
 
 /* -- errors ----------------------------------------------------------------------------------------------------- */
@@ -72,12 +83,22 @@ static const char *look_up(void *data, const char *name)
                 if (strncmp(row, name, size) == 0 && row[size] == '=')
                         return row + size + 1;
         }
-        return json_string_value(json_object_get(stage ? stage->args : b->args, name));
+        env = json_object_get(stage ? stage->args : b->args, name);
+        return env ? json_string_value(env) : strcmp(name, "PATH") == 0 ? DEFAULT_PATH : NULL;
 }
 
 static const char *look_up_before(void *data, const char *name)
 {
         return json_string_value(json_object_get(((struct build *)data)->args, name));
+}
+
+static const char *look_up_platform(void *data, const char *name)
+{
+        const char *value = look_up_before(data, name);
+
+        return value                                                                       ? value
+               : strcmp(name, "BUILDPLATFORM") == 0 || strcmp(name, "TARGETPLATFORM") == 0 ? "linux/" ARCHITECTURE
+                                                                                           : NULL;
 }
 
 int build_expand(struct build *b, const char *text, char **ret)
@@ -246,11 +267,21 @@ static int take_user(struct build *b, const struct docker_step *step)
         return code;
 }
 
-/* The shell form is a command of /bin/sh. ENTRYPOINT drops the arguments of the image below. */
+/* Return the words of the shell and the text. */
+static json_t *with_shell(const json_t *config, const char *text)
+{
+        const json_t *shell = json_object_get(config, "shell");
+        json_t *list = json_array_size(shell) ? json_copy((json_t *)shell) : json_pack("[s, s]", "/bin/sh", "-c");
+
+        json_array_append_new(list, json_string(text));
+        return list;
+}
+
+/* The shell form is a command of the shell. ENTRYPOINT drops the arguments of the image below. */
 static int take_command(struct build *b, const struct docker_step *step)
 {
         json_t *config = build_stage(b)->config,
-               *list = step->list ? json_incref(step->list) : json_pack("[s, s, s]", "/bin/sh", "-c", step->text);
+               *list = step->list ? json_incref(step->list) : with_shell(config, step->text);
 
         if (step->word == DOCKER_ENTRYPOINT)
                 json_object_del(config, "cmd");
@@ -271,24 +302,132 @@ static int take_port(struct build *b, const char *port)
         return 0;
 }
 
-static int take_ports(struct build *b, const struct docker_step *step)
+/* Boxes have no volumes of images: the directory is one of the image's. */
+static int take_volume(struct build *b, const char *path)
 {
-        json_t *words = NULL;
-        int code = split(b, step->text, &words);
+        if (*path != '/')
+                return build_bad(b, "'%.100s' is no absolute path", path);
+        json_object_set_new(member(build_stage(b), "volumes", json_object), path, json_object());
+        return 0;
+}
+
+/* EXPOSE and VOLUME. */
+static int take_names(struct build *b, const struct docker_step *step)
+{
+        json_t *words = step->list ? json_incref(step->list) : NULL;
+        int code = words ? 0 : split(b, step->text, &words);
 
         for (size_t i = 0; code == 0 && i < json_array_size(words); i++) {
-                char *port = NULL;
+                char *name = NULL;
 
-                code = build_expand(b, json_string_value(json_array_get(words, i)), &port);
+                code = build_expand(b, json_string_value(json_array_get(words, i)), &name);
                 if (code == 0)
-                        code = take_port(b, port);
-                free(port);
+                        code = step->word == DOCKER_VOLUME ? take_volume(b, name) : take_port(b, name);
+                free(name);
         }
         json_decref(words);
         return code;
 }
 
+static int take_shell(struct build *b, const struct docker_step *step)
+{
+        return json_object_set(build_stage(b)->config, "shell", step->list) < 0 ? no_memory() : 0;
+}
+
+static int take_signal(struct build *b, const struct docker_step *step)
+{
+        char *name = NULL;
+        int code = build_expand(b, step->text, &name);
+
+        if (code == 0 && (!*name || strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-") != strlen(name)))
+                code = build_bad(b, "'%.40s' is no signal: expected a name or number", name);
+        if (code == 0)
+                json_object_set_new(build_stage(b)->config, "stopSignal", json_string(name));
+        free(name);
+        return code;
+}
+
+static int take_author(struct build *b, const struct docker_step *step)
+{
+        json_object_set_new(member(build_stage(b), "labels", json_object), "maintainer", json_string(step->text));
+        return 0;
+}
+
+/* -- HEALTHCHECK ------------------------------------------------------------------------------------------------ */
+
+static const struct {
+        const char *flag, *member;
+} durations[] = {{"interval", "Interval"},
+                 {"timeout", "Timeout"},
+                 {"start-period", "StartPeriod"},
+                 {"start-interval", "StartInterval"}};
+
+/* In nanoseconds, as container engines write it. */
+static int take_durations(struct build *b, const struct docker_step *step, json_t *check)
+{
+        const char *retries = docker_flag(step, "retries");
+
+        for (size_t i = 0; i < sizeof(durations) / sizeof(durations[0]); i++) {
+                const char *given = docker_flag(step, durations[i].flag);
+                double ms = 0;
+
+                if (given && quantity_ms(given, &ms) < 0)
+                        return build_bad(b, "--%s=%.40s is no duration: expected one such as 30s", durations[i].flag,
+                                         given);
+                if (given)
+                        json_object_set_new(check, durations[i].member, json_integer((json_int_t)(ms * 1e6)));
+        }
+        if (retries && (!*retries || strlen(retries) > 6 || strspn(retries, "0123456789") != strlen(retries)))
+                return build_bad(b, "--retries=%.40s is no number", retries);
+        if (retries)
+                json_object_set_new(check, "Retries", json_integer(atoi(retries)));
+        return 0;
+}
+
+/* It is recorded for engines that run such checks; ours does not. */
+static int take_check(struct build *b, const struct docker_step *step)
+{
+        const char *rest = step->text + strcspn(step->text, " \t");
+        json_t *check = json_object(), *test = NULL;
+        int code;
+
+        rest += strspn(rest, " \t");
+        if (strcasecmp(step->text, "NONE") == 0)
+                test = json_pack("[s]", "NONE");
+        else if (strncasecmp(step->text, "CMD", 3) == 0 && *rest && strchr(" \t", step->text[3]))
+                test = docker_list(rest);
+        if (test && json_array_size(test) > 0 && strcasecmp(step->text, "NONE") != 0)
+                json_array_insert_new(test, 0, json_string("CMD"));
+        else if (!test && strncasecmp(step->text, "CMD", 3) == 0 && *rest)
+                test = json_pack("[s, s]", "CMD-SHELL", rest);
+        code = test ? take_durations(b, step, check) : build_bad(b, "expected CMD and a command, or NONE");
+        if (code == 0)
+                json_object_set(check, "Test", test);
+        if (code == 0)
+                json_object_set(build_stage(b)->config, "healthcheck", check);
+        json_decref(check);
+        json_decref(test);
+        return code;
+}
+
 /* -- ARG and FROM ----------------------------------------------------------------------------------------------- */
+
+/* ARGs that have a value without --build-arg: the platform is that of this machine. */
+static json_t *platform_value(const char *name)
+{
+        static const char *const ends[] = {"PLATFORM", "OS", "ARCH", "VARIANT"};
+        const char *machine = ARCHITECTURE;
+        const char *end = strncmp(name, "TARGET", 6) == 0 ? name + 6 : strncmp(name, "BUILD", 5) == 0 ? name + 5 : "";
+        size_t i = 0;
+
+        while (i < sizeof(ends) / sizeof(ends[0]) && strcmp(end, ends[i]) != 0)
+                i++;
+        return i == 0   ? json_sprintf("linux/%s", machine)
+               : i == 1 ? json_string("linux")
+               : i == 2 ? json_string(machine)
+               : i == 3 ? json_string("")
+                        : NULL;
+}
 
 /* The command line comes before the value of the Dockerfile, and for one without a value
  * that of an ARG before FROM. */
@@ -302,13 +441,18 @@ static int take_arg(struct build *b, const char *word)
 
         if (code == 0 && (!*name || env_name_size(name) != strlen(name)))
                 code = build_bad(b, "'%.60s' is no name of a variable", name);
-        given = code == 0 ? json_object_get(b->request->build.args, name) : NULL;
+        given = code == 0 ? json_incref(json_object_get(b->request->build.args, name)) : NULL;
+        if (code == 0)
+                json_object_set_new(b->declared, name, json_null());
         if (code == 0 && !given && equals)
                 code = build_expand(b, equals + 1, &value);
         if (code == 0 && !given && !equals && b->stage_count)
-                given = json_object_get(b->args, name);
+                given = json_incref(json_object_get(b->args, name));
+        if (code == 0 && !given && !equals)
+                given = platform_value(name);
         if (code == 0 && (given || value))
                 json_object_set_new(args, name, given ? json_incref(given) : json_string(value));
+        json_decref(given);
         free(name);
         free(value);
         return code;
@@ -353,15 +497,28 @@ int build_take_image(struct stage *stage, const json_t *image)
 
 static int begin_image(struct build *b, struct stage *stage, const char *image)
 {
-        json_t *answer = NULL;
+        json_t *answer = NULL, *made = NULL;
         struct cloche_err e = {0};
-        int code = image_store_ask(b->request, &b->store, "inspect", json_pack("{s:s}", "name", image), &answer, &e);
+        int is_scratch = strcmp(image, "scratch") == 0,
+            code = is_scratch ? image_store_ask(b->request, &b->store, "commit", json_pack("{s:s}", "base", image),
+                                                &made, &e)
+                              : 0;
+
+        if (code == 0)
+                code = image_store_ask(b->request, &b->store, "inspect",
+                                       json_pack("{s:s}", "name", is_scratch ? sandbox_text(made, "id") : image),
+                                       &answer, &e);
+        json_decref(made);
 
         if (code)
                 return e.code ? build_fail(b, &e) : code;
         code = build_take_image(stage, answer);
         stage->config = json_deep_copy(json_object_get(answer, "config"));
-        json_object_del(stage->config, "volumes");
+        if (code == 0 && json_array_size(json_object_get(stage->config, "onBuild")) > 0)
+                code = build_bad(b,
+                                 "the image '%.100s' has ONBUILD instructions, which are not supported: write them "
+                                 "into the Dockerfile, and use an image without",
+                                 image);
         snprintf(stage->key, sizeof(stage->key), "%.64s", code ? "" : stage->id + strcspn(stage->id, ":") + 1);
         json_decref(answer);
         return code ? code : stage->config ? 0 : no_memory();
@@ -373,10 +530,7 @@ static int begin_stage(struct build *b, const char *image, const char *name)
         struct stage stage = {.args = json_object(), .name = name ? strdup(name) : NULL};
         int code = 0;
 
-        if (strcmp(image, "scratch") == 0)
-                code = build_bad(b,
-                                 "scratch is not supported: import a tar file with an empty directory, and name that");
-        else if (!below)
+        if (!below)
                 code = begin_image(b, &stage, image);
         else {
                 stage.id = strdup(below->id);
@@ -391,14 +545,32 @@ static int begin_stage(struct build *b, const char *image, const char *name)
         return code;
 }
 
+/* Images of other machines are in no store. */
+static int check_platform(struct build *b, const struct docker_step *step)
+{
+        const char *given = docker_flag(step, "platform"), own[] = "linux/" ARCHITECTURE;
+        struct cloche_err e = {0};
+        char *platform = NULL;
+        int code = given && docker_expand(given, look_up_platform, b, &platform, &e) < 0 ? build_fail(b, &e) : 0;
+
+        if (code == 0 && platform && *platform && strcmp(platform, own) != 0)
+                code = build_bad(b, "--platform=%.60s: this machine is %s", platform, own);
+        free(platform);
+        return code;
+}
+
 /* IMAGE [AS NAME]; only ARGs before the first FROM count. */
 static int take_from(struct build *b, const struct docker_step *step)
 {
         struct cloche_err e = {0};
         json_t *words = NULL;
         char *image = NULL;
-        int code = split(b, step->text, &words);
-        size_t count = json_array_size(words);
+        int code = check_platform(b, step);
+        size_t count;
+
+        if (code == 0)
+                code = split(b, step->text, &words);
+        count = json_array_size(words);
 
         if (code == 0 && count != 1 &&
             (count != 3 || strcasecmp(json_string_value(json_array_get(words, 1)), "as") != 0))
@@ -417,10 +589,12 @@ static int take_from(struct build *b, const struct docker_step *step)
 /* -- whole ------------------------------------------------------------------------------------------------------ */
 
 static int (*const handlers[DOCKER_WORDS])(struct build *b, const struct docker_step *step) = {
-        [DOCKER_FROM] = take_from,          [DOCKER_RUN] = build_run,    [DOCKER_COPY] = build_copy,
-        [DOCKER_ADD] = build_copy,          [DOCKER_ENV] = take_pairs,   [DOCKER_ARG] = take_args,
-        [DOCKER_WORKDIR] = take_directory,  [DOCKER_USER] = take_user,   [DOCKER_CMD] = take_command,
-        [DOCKER_ENTRYPOINT] = take_command, [DOCKER_LABEL] = take_pairs, [DOCKER_EXPOSE] = take_ports,
+        [DOCKER_FROM] = take_from,          [DOCKER_RUN] = build_run,          [DOCKER_COPY] = build_copy,
+        [DOCKER_ADD] = build_copy,          [DOCKER_ENV] = take_pairs,         [DOCKER_ARG] = take_args,
+        [DOCKER_WORKDIR] = take_directory,  [DOCKER_USER] = take_user,         [DOCKER_CMD] = take_command,
+        [DOCKER_ENTRYPOINT] = take_command, [DOCKER_LABEL] = take_pairs,       [DOCKER_EXPOSE] = take_names,
+        [DOCKER_SHELL] = take_shell,        [DOCKER_VOLUME] = take_names,      [DOCKER_STOPSIGNAL] = take_signal,
+        [DOCKER_HEALTHCHECK] = take_check,  [DOCKER_MAINTAINER] = take_author,
 };
 
 static int read_file(struct build *b, const char *path)
@@ -464,6 +638,26 @@ static int finish(struct build *b)
         return code;
 }
 
+/* A misspelt name would have no effect. Those of proxies are declared in each Dockerfile. */
+static void warn_of_arguments(const struct build *b)
+{
+        static const char *const known[] = {"HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY", "ALL_PROXY"};
+        const char *name;
+        json_t *value;
+
+        json_object_foreach (b->request->build.args, name, value) {
+                size_t i = 0;
+
+                while (i < sizeof(known) / sizeof(known[0]) && strcasecmp(known[i], name) != 0)
+                        i++;
+                if (i < sizeof(known) / sizeof(known[0]) || json_object_get(b->declared, name))
+                        continue;
+                fprintf(stderr, "cloche: --build-arg ");
+                print_name(stderr, name);
+                fprintf(stderr, ": %s has no ARG of this name, so the value has no effect\n", b->path);
+        }
+}
+
 static int carry_out(struct build *b)
 {
         int code = 0;
@@ -474,6 +668,8 @@ static int carry_out(struct build *b)
                 if (code)
                         break;
         }
+        if (code == 0)
+                warn_of_arguments(b);
         return code ? code : finish(b);
 }
 
@@ -488,6 +684,7 @@ static void build_done(struct build *b)
         }
         free(b->stages);
         json_decref(b->args);
+        json_decref(b->declared);
         json_decref(b->network);
         if (b->has_daemon)
                 daemon_private_stop(&b->daemon, &b->copy.client);
@@ -514,6 +711,8 @@ int build_image(struct cli_request *request)
         struct build b = {.request = request,
                           .context = {.fd = -EBADF},
                           .args = json_object(),
+                          .declared = json_object(),
+                          .has_root = privilege_is_root(),
                           .network = sandbox_network(request),
                           .time = time_of_build(request)};
         char path[PATH_MAX];

@@ -29,9 +29,11 @@ struct build {
         struct context context;
         struct stage *stages;
         size_t stage_count, stage_room;
-        json_t *args;    /* ARG before the first FROM */
-        json_t *network; /* the policy of all steps; NULL: none */
-        size_t at;       /* the step that is carried out */
+        json_t *args;     /* ARG before the first FROM */
+        int has_root;     /* the daemon is root's: steps run as root of their sandbox, until USER */
+        json_t *declared; /* names of all ARGs, and null for each */
+        json_t *network;  /* the policy of all steps; NULL: none */
+        size_t at;        /* the step that is carried out */
         struct daemon_private daemon;
         struct copy copy; /* the connection to the daemon */
         int has_daemon;
@@ -57,10 +59,11 @@ int build_expand(struct build *b, const char *text, char **ret);
 /* {NAME: VALUE} of the configuration's env, without variables of the box. NULL: no memory. */
 json_t *build_env(const struct stage *stage);
 
-/* build-box.c: steps that change files, in a sandbox, unless the store has their result. */
+/* build-run.c and build-copy.c: steps that change files, in a sandbox, unless the store has their
+ * result. */
 int build_run(struct build *b, const struct docker_step *step);
 int build_copy(struct build *b, const struct docker_step *step);
-/* The members that a commit takes, of the configuration. NULL: no memory. */
+/* build-box.c: the members that a commit takes, of the configuration. NULL: no memory. */
 json_t *build_config(const struct stage *stage);
 
 #endif

@@ -256,6 +256,21 @@ static void free_names(char **names)
         free(names);
 }
 
+int build_context_names(int fd, const char *path, json_t **ret, struct cloche_err *e)
+{
+        int own_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r;
+        char **names = NULL;
+
+        *ret = json_array();
+        r = own_fd < 0 ? unreadable(path, e) : list_names(own_fd, path, &names, e);
+        for (size_t i = 0; r == 0 && names[i]; i++)
+                if (json_array_append_new(*ret, json_string(names[i])) < 0)
+                        r = err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a name of the context is not UTF-8: '%.200s'",
+                                    names[i]);
+        free_names(names);
+        return r;
+}
+
 static int add_source(const struct context *c, const char *path, json_t *list, struct cloche_err *e)
 {
         const char *name;

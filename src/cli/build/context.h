@@ -29,6 +29,8 @@ CLOCHE_MUST_CHECK int build_context_find(const struct context *context, const ch
 /* Open the directory of a path. *ret_name: its name there. */
 CLOCHE_MUST_CHECK int build_context_open_parent(const struct context *context, const char *path, const char **ret_name,
                                                 struct cloche_err *e);
+/* List the names of an open directory, sorted. path: for messages. */
+CLOCHE_MUST_CHECK int build_context_names(int fd, const char *path, json_t **ret, struct cloche_err *e);
 /* Hash names, modes and contents of an entry, times not. */
 CLOCHE_MUST_CHECK int build_context_hash(const struct context *context, const char *path, struct sha256_ctx *hash,
                                          struct cloche_err *e);

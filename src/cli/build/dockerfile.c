@@ -12,32 +12,50 @@
 #include <strings.h>
 
 #define SPACE " \t"
-#define FLAG_WORD_MAX 20
+#define LINK_FLAG "link" /* it has no value */
 
 const char *const docker_names[DOCKER_WORDS] = {
-        [DOCKER_FROM] = "FROM",       [DOCKER_RUN] = "RUN",
-        [DOCKER_COPY] = "COPY",       [DOCKER_ADD] = "ADD",
-        [DOCKER_ENV] = "ENV",         [DOCKER_ARG] = "ARG",
-        [DOCKER_WORKDIR] = "WORKDIR", [DOCKER_USER] = "USER",
-        [DOCKER_CMD] = "CMD",         [DOCKER_ENTRYPOINT] = "ENTRYPOINT",
-        [DOCKER_LABEL] = "LABEL",     [DOCKER_EXPOSE] = "EXPOSE",
+        [DOCKER_FROM] = "FROM",
+        [DOCKER_RUN] = "RUN",
+        [DOCKER_COPY] = "COPY",
+        [DOCKER_ADD] = "ADD",
+        [DOCKER_ENV] = "ENV",
+        [DOCKER_ARG] = "ARG",
+        [DOCKER_WORKDIR] = "WORKDIR",
+        [DOCKER_USER] = "USER",
+        [DOCKER_CMD] = "CMD",
+        [DOCKER_ENTRYPOINT] = "ENTRYPOINT",
+        [DOCKER_LABEL] = "LABEL",
+        [DOCKER_EXPOSE] = "EXPOSE",
+        [DOCKER_SHELL] = "SHELL",
+        [DOCKER_VOLUME] = "VOLUME",
+        [DOCKER_STOPSIGNAL] = "STOPSIGNAL",
+        [DOCKER_HEALTHCHECK] = "HEALTHCHECK",
+        [DOCKER_MAINTAINER] = "MAINTAINER",
 };
 
 /* How the words differ. */
 static const struct {
-        const char *flags[2]; /* names of those that are supported */
+        const char *flags[5]; /* names of those that are supported */
         int takes_list;
-        int refuses_heredoc; /* "<<WORD" begins one */
+        int takes_documents; /* "<<WORD" begins one */
+        int needs_list;
 } rules[DOCKER_WORDS] = {
-        [DOCKER_RUN] = {.flags = {"mount"}, .takes_list = 1, .refuses_heredoc = 1},
-        [DOCKER_COPY] = {.flags = {"from"}, .takes_list = 1, .refuses_heredoc = 1},
-        [DOCKER_ADD] = {.takes_list = 1, .refuses_heredoc = 1},
+        [DOCKER_FROM] = {.flags = {"platform"}},
+        [DOCKER_RUN] = {.flags = {"mount"}, .takes_list = 1, .takes_documents = 1},
+        [DOCKER_COPY] = {.flags = {"from", "chown", "chmod", "link"}, .takes_list = 1, .takes_documents = 1},
+        [DOCKER_ADD] = {.flags = {"chown", "chmod", "link"}, .takes_list = 1, .takes_documents = 1},
         [DOCKER_CMD] = {.takes_list = 1},
         [DOCKER_ENTRYPOINT] = {.takes_list = 1},
+        [DOCKER_SHELL] = {.takes_list = 1, .needs_list = 1},
+        [DOCKER_VOLUME] = {.takes_list = 1},
+        [DOCKER_HEALTHCHECK] = {.flags = {"interval", "timeout", "start-period", "start-interval", "retries"}},
 };
 
 /* Instructions of Dockerfiles that are known, and refused by name. */
-static const char *const unsupported[] = {"VOLUME", "HEALTHCHECK", "ONBUILD", "SHELL", "STOPSIGNAL", "MAINTAINER"};
+static const struct {
+        const char *name, *advice;
+} unsupported[] = {{"ONBUILD", "write its instruction into the Dockerfiles of the images above"}};
 
 struct reader {
         const char *at, *end, *name;
@@ -137,11 +155,12 @@ static int find_word(const struct reader *r, unsigned line, const char *text, si
                         return 0;
                 }
         for (size_t i = 0; i < sizeof(unsupported) / sizeof(unsupported[0]); i++)
-                if (strlen(unsupported[i]) == size && strncasecmp(unsupported[i], text, size) == 0)
-                        return refuse(r, line, e, "%s is not supported: leave it out", unsupported[i]);
+                if (strlen(unsupported[i].name) == size && strncasecmp(unsupported[i].name, text, size) == 0)
+                        return refuse(r, line, e, "%s is not supported: %s", unsupported[i].name,
+                                      unsupported[i].advice);
         return refuse(r, line, e,
                       "'%.*s' is no instruction: expected FROM, RUN, COPY, ADD, ENV, ARG, WORKDIR, USER, CMD, "
-                      "ENTRYPOINT, LABEL or EXPOSE",
+                      "ENTRYPOINT, LABEL, EXPOSE, SHELL, VOLUME, STOPSIGNAL or HEALTHCHECK",
                       size > 40 ? 40 : (int)size, text);
 }
 
@@ -166,7 +185,8 @@ static int take_flags(const struct reader *r, struct docker_step *step, const ch
                 if (!is_supported(step->word, *at + 2, name))
                         return refuse(r, step->line, e, "%s --%.*s is not supported", docker_names[step->word],
                                       name > 40 ? 40 : (int)name, *at + 2);
-                if ((*at)[2 + name] != '=' || json_array_append_new(step->flags, json_stringn(*at + 2, size - 2)) < 0)
+                if (((*at)[2 + name] != '=' && strncmp(*at + 2, LINK_FLAG, size - 2) != 0) ||
+                    json_array_append_new(step->flags, json_stringn(*at + 2, size - 2)) < 0)
                         return refuse(r, step->line, e, "%s --%.*s: expected a value in UTF-8",
                                       docker_names[step->word], (int)name, *at + 2);
                 *at += size;
@@ -174,21 +194,107 @@ static int take_flags(const struct reader *r, struct docker_step *step, const ch
         return 0;
 }
 
-/* The word after "<<" or "<<-", perhaps in quotes. */
-static int has_heredoc(const char *text)
-{
-        for (const char *at = text; (at = strstr(at, "<<")); at += 2) {
-                const char *word = at + 2 + (at[2] == '-');
+/* -- here documents --------------------------------------------------------------------------------------------- */
 
-                word += *word == '"' || *word == '\'';
-                if ((at == text || at[-1] != '<') && (isalpha((unsigned char)*word) || *word == '_'))
-                        return 1;
-        }
-        return 0;
+struct document {
+        const char *name;
+        size_t size;
+        int is_raw, strips_tabs;
+};
+
+/* Read <<NAME at the beginning of a word, perhaps after the number of a descriptor. Return the
+ * bytes; 0: it is none. */
+static size_t read_document(const char *word, struct document *ret)
+{
+        const char *at = word + strspn(word, "0123456789");
+        char quote;
+
+        if (strncmp(at, "<<", 2) != 0)
+                return 0;
+        at += 2;
+        ret->strips_tabs = *at == '-';
+        at += ret->strips_tabs;
+        quote = *at == '"' || *at == '\'' ? *at++ : '\0';
+        ret->is_raw = quote != '\0';
+        ret->name = at;
+        while (isalnum((unsigned char)*at) || *at == '_')
+                at++;
+        ret->size = (size_t)(at - ret->name);
+        if (ret->size == 0 || (quote && *at++ != quote) || (*at && !strchr(SPACE ";|&<>)", *at)))
+                return 0;
+        return (size_t)(at - word);
 }
 
+int docker_is_document(const char *word)
+{
+        struct document document;
+        size_t size = read_document(word, &document);
+
+        return size > 0 && !word[size];
+}
+
+/* The lines until that which is the name alone. They are raw, but for tabs before them. */
+static int take_lines(struct reader *r, unsigned line, const struct document *d, json_t *list, struct cloche_err *e)
+{
+        _cleanup_buf_ struct buf text = BUF_INIT(DOCKERFILE_BYTES_MAX);
+
+        while (r->at < r->end) {
+                const char *begin = r->at, *newline = memchr(begin, '\n', (size_t)(r->end - begin));
+                size_t size;
+
+                r->at = newline ? newline + 1 : r->end;
+                r->line++;
+                while (d->strips_tabs && begin < r->at && *begin == '\t')
+                        begin++;
+                size = (size_t)(r->at - begin);
+                if (size - (newline != NULL) == d->size && memcmp(begin, d->name, d->size) == 0)
+                        return json_array_append_new(list, json_pack("{s:s%, s:s%, s:b}", "name", d->name, d->size,
+                                                                     "text", text.data ? text.data : "", text.size,
+                                                                     "isRaw", d->is_raw)) < 0
+                                       ? refuse(r, line, e, "the here document '%.*s' is not UTF-8", (int)d->size,
+                                                d->name)
+                                       : 0;
+                if (buf_append(&text, begin, size) < 0)
+                        return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read %s", r->name);
+        }
+        return refuse(r, line, e, "the here document '%.*s' is not closed", d->size > 40 ? 40 : (int)d->size, d->name);
+}
+
+static int take_documents(struct reader *r, struct docker_step *step, struct cloche_err *e)
+{
+        int code = 0;
+
+        for (const char *at = step->text; code == 0 && *at;) {
+                struct document document;
+                size_t size = read_document(at, &document);
+
+                if (size > 0 && !step->documents)
+                        step->documents = json_array();
+                if (size > 0)
+                        code = take_lines(r, step->line, &document, step->documents, e);
+                at += size > 0 ? size : strcspn(at, SPACE);
+                at += strspn(at, SPACE);
+        }
+        return code;
+}
+
+const char *docker_flag(const struct docker_step *step, const char *name)
+{
+        const size_t size = strlen(name);
+
+        for (size_t i = 0; i < json_array_size(step->flags); i++) {
+                const char *flag = json_string_value(json_array_get(step->flags, i));
+
+                if (strncmp(flag, name, size) == 0 && (flag[size] == '=' || !flag[size]))
+                        return flag + size + (flag[size] == '=');
+        }
+        return NULL;
+}
+
+/* -- one step --------------------------------------------------------------------------------------------------- */
+
 /* Text that begins like a list and is none is a command of the shell, as elsewhere. */
-static json_t *read_list(const char *text)
+json_t *docker_list(const char *text)
 {
         json_t *list = *text == '[' ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
         size_t i = 0;
@@ -218,12 +324,14 @@ static int read_step(struct reader *r, unsigned line, struct docker_step *ret, s
                 return bad;
         if (!*at)
                 return refuse(r, line, e, "%s needs a value", docker_names[ret->word]);
-        if (rules[ret->word].refuses_heredoc && has_heredoc(at))
-                return refuse(r, line, e, "%s with a here document ('<<') is not supported: use several commands",
-                              docker_names[ret->word]);
         ret->text = strdup(at);
-        ret->list = rules[ret->word].takes_list ? read_list(at) : NULL;
-        return ret->text ? 0 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read %s", r->name);
+        ret->list = rules[ret->word].takes_list ? docker_list(at) : NULL;
+        if (!ret->text)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read %s", r->name);
+        if (rules[ret->word].needs_list && json_array_size(ret->list) == 0)
+                return refuse(r, line, e, "%s: expected a list, such as [\"/bin/bash\", \"-c\"]",
+                              docker_names[ret->word]);
+        return rules[ret->word].takes_documents && !ret->list ? take_documents(r, ret, e) : 0;
 }
 
 static int check_order(const struct reader *r, const struct dockerfile *file, const struct docker_step *step,
@@ -275,6 +383,7 @@ void dockerfile_done(struct dockerfile *file)
                 free(file->steps[i].text);
                 json_decref(file->steps[i].list);
                 json_decref(file->steps[i].flags);
+                json_decref(file->steps[i].documents);
         }
         free(file->steps);
         *file = (struct dockerfile){0};

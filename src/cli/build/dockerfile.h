@@ -24,15 +24,21 @@ enum docker_word {
         DOCKER_ENTRYPOINT,
         DOCKER_LABEL,
         DOCKER_EXPOSE,
+        DOCKER_SHELL,
+        DOCKER_VOLUME,
+        DOCKER_STOPSIGNAL,
+        DOCKER_HEALTHCHECK,
+        DOCKER_MAINTAINER,
         DOCKER_WORDS,
 };
 
 struct docker_step {
         enum docker_word word;
         unsigned line;
-        char *text;    /* without the word and the flags, continuation lines joined */
-        json_t *list;  /* the same as a JSON list of texts; NULL: it is none, or the word has no such form */
-        json_t *flags; /* a list of texts, each NAME=VALUE */
+        char *text;        /* without the word and the flags, continuation lines joined */
+        json_t *list;      /* the same as a JSON list of texts; NULL: it is none, or the word has no such form */
+        json_t *flags;     /* a list of texts, each NAME=VALUE */
+        json_t *documents; /* here documents in order, each {name, text, isRaw: its variables stay}; NULL: none */
 };
 
 struct dockerfile {
@@ -41,6 +47,13 @@ struct dockerfile {
 };
 
 extern const char *const docker_names[DOCKER_WORDS];
+
+/* The value of a flag; "" if it has none, NULL if it is not given. */
+const char *docker_flag(const struct docker_step *step, const char *name);
+/* Read a JSON list of texts; NULL: the text is none. */
+json_t *docker_list(const char *text);
+/* True for a word that names a here document: <<NAME, <<-NAME, with quotes <<"NAME". */
+int docker_is_document(const char *word);
 
 /* name: of the file, for messages. -CLOCHE_E_INVALID_ARGUMENT names the line and the word. */
 CLOCHE_MUST_CHECK int dockerfile_read(const char *text, size_t size, const char *name, struct dockerfile *ret,

@@ -256,8 +256,9 @@ static void print_image(const json_t *image)
         static const char *const members[] = {"names",        "id",      "tree",      "os",
                                               "architecture", "created", "createdBy", "importedAt",
                                               "lastUsedAt",   "size",    "entries",   "layers"},
-                                 *const config[] = {"env", "workingDir",   "user",   "entrypoint",
-                                                    "cmd", "exposedPorts", "labels", "volumes"};
+                                 *const config[] = {"env",         "workingDir",   "user",   "entrypoint",
+                                                    "cmd",         "exposedPorts", "labels", "volumes",
+                                                    "healthcheck", "stopSignal",   "shell"};
         const json_t *source = json_object_get(image, "source");
 
         for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)

@@ -131,18 +131,19 @@ static int replace(json_t *config, const char *name, const json_t *given, struct
         return json_object_set(config, name, (json_t *)given) < 0 ? work_no_memory(e) : 0;
 }
 
-static int add_ports(json_t *config, const char *name, const json_t *given, struct cloche_err *e)
+/* Ports and volumes: objects whose members are empty. */
+static int add_names(json_t *config, const char *name, const json_t *given, struct cloche_err *e)
 {
-        json_t *ports = json_object_get(config, name);
+        json_t *names = json_object_get(config, name);
 
-        if (!ports && json_object_set_new(config, name, ports = json_object()) < 0)
+        if (!names && json_object_set_new(config, name, names = json_object()) < 0)
                 return work_no_memory(e);
         for (size_t i = 0; i < json_array_size(given); i++) {
                 const json_t *row = json_array_get(given, i);
 
                 if (!is_text(row))
                         return refuse(e, name, "has a row that is no text");
-                if (json_object_set_new(ports, json_string_value(row), json_object()) < 0)
+                if (json_object_set_new(names, json_string_value(row), json_object()) < 0)
                         return work_no_memory(e);
         }
         return 0;
@@ -157,7 +158,9 @@ static const struct {
         {"env", JSON_OBJECT, merge_env},         {"labels", JSON_OBJECT, merge_labels},
         {"workingDir", JSON_STRING, replace},    {"user", JSON_STRING, replace},
         {"entrypoint", JSON_ARRAY, replace},     {"cmd", JSON_ARRAY, replace},
-        {"exposedPorts", JSON_ARRAY, add_ports},
+        {"exposedPorts", JSON_ARRAY, add_names}, {"volumes", JSON_ARRAY, add_names},
+        {"healthcheck", JSON_OBJECT, replace},   {"stopSignal", JSON_STRING, replace},
+        {"shell", JSON_ARRAY, replace},
 };
 
 static int merge_member(json_t *config, const char *name, const json_t *given, struct cloche_err *e)
@@ -168,7 +171,8 @@ static int merge_member(json_t *config, const char *name, const json_t *given, s
                 i++;
         if (i == sizeof(members) / sizeof(members[0]))
                 return refuse(e, name,
-                              "is unknown: expected env, labels, workingDir, user, entrypoint, cmd, exposedPorts");
+                              "is unknown: expected env, labels, workingDir, user, entrypoint, cmd, exposedPorts, "
+                              "volumes, healthcheck, stopSignal, shell");
         if (json_is_null(given)) {
                 json_object_del(config, name);
                 return 0;
@@ -263,11 +267,67 @@ static int commit_tree(struct import *import, const struct commit_options *optio
         return r;
 }
 
+/* Make an image without any file: a build begins with it. */
+static int commit_nothing(struct import *import, const struct commit_options *options, json_t **ret,
+                          struct cloche_err *e)
+{
+        const struct layer_drops none = {0};
+        _cleanup_fd_ int top_fd = -EBADF;
+        int r = 0;
+
+        import->config = json_object();
+        import->drops = layer_drops_json(&none);
+        import->os = strdup("linux");
+        import->architecture = strdup(options->architecture);
+        if (!import->config || !import->drops || !import->os || !import->architecture)
+                return work_no_memory(e);
+        r = merge(import->config, options->config, e);
+        if (r == 0)
+                r = incoming_begin(import->store, &import->incoming, e);
+        if (r < 0)
+                return r;
+        r = import_make_tree(import, &top_fd, e);
+        if (r == 0 && fchmod(top_fd, 0755) < 0)
+                r = image_tree_failed(errno, "", e);
+        if (r == 0)
+                r = import_commit(import, ret, e);
+        incoming_end(import->store, &import->incoming);
+        return r;
+}
+
 static const char *directory_of(const json_t *config)
 {
         const char *text = json_string_value(json_object_get(config, "workingDir"));
 
         return text ? text : "";
+}
+
+static int commit_on_base(struct import *import, int source_fd, const struct commit_options *options, json_t **ret,
+                          struct cloche_err *e)
+{
+        _cleanup_fd_ int base_fd = -EBADF;
+        json_t *record = NULL;
+        bool is_same;
+        int r = find_base(import->store, options, &record, e);
+
+        if (r == 0)
+                r = store_lock_tree(import->store, record_tree(record), false, &base_fd, e);
+        if (r == 0)
+                r = take_facts(import, record, options->created_by, e);
+        if (r == 0)
+                r = merge(import->config, options->config, e);
+        /* Another working directory may have to be made in the tree. */
+        is_same = r == 0 && !options->changes &&
+                  strcmp(directory_of(import->config), directory_of(json_object_get(record, "config"))) == 0;
+        if (is_same) {
+                import->layers--;
+                import->drops = json_incref(json_object_get(record, "dropped"));
+                r = import_commit_again(import, base_fd, record, ret, e);
+        } else if (r == 0) {
+                r = commit_tree(import, options, base_fd, record_tree(record), source_fd, ret, e);
+        }
+        json_decref(record);
+        return r;
 }
 
 int commit_run(const struct store *store, int source_fd, const struct commit_options *options, struct work *work,
@@ -277,30 +337,12 @@ int commit_run(const struct store *store, int source_fd, const struct commit_opt
                                              .reference = options->reference,
                                              .keeps_names = options->keeps_names};
         struct import import = {.store = store, .options = &named, .work = work, .kind = "commit"};
-        _cleanup_fd_ int base_fd = -EBADF;
-        json_t *record = NULL;
-        bool is_same;
-        int r = find_base(store, options, &record, e);
+        const bool is_scratch = !options->tree && !options->changes && strcmp(options->name, COMMIT_SCRATCH) == 0;
+        int r;
 
         *ret = NULL;
         memcpy(import.key, options->key, HASH_TEXT_SIZE);
-        if (r == 0)
-                r = store_lock_tree(store, record_tree(record), false, &base_fd, e);
-        if (r == 0)
-                r = take_facts(&import, record, options->created_by, e);
-        if (r == 0)
-                r = merge(import.config, options->config, e);
-        /* Another working directory may have to be made in the tree. */
-        is_same = r == 0 && !options->changes &&
-                  strcmp(directory_of(import.config), directory_of(json_object_get(record, "config"))) == 0;
-        if (is_same) {
-                import.layers--;
-                import.drops = json_incref(json_object_get(record, "dropped"));
-                r = import_commit_again(&import, base_fd, record, ret, e);
-        } else if (r == 0) {
-                r = commit_tree(&import, options, base_fd, record_tree(record), source_fd, ret, e);
-        }
+        r = is_scratch ? commit_nothing(&import, options, ret, e) : commit_on_base(&import, source_fd, options, ret, e);
         import_done(&import);
-        json_decref(record);
         return r;
 }

@@ -6,6 +6,8 @@
 #include "helpers/image/read/change.h"
 #include "helpers/image/store/store.h"
 
+#define COMMIT_SCRATCH "scratch" /* the name of an image without files */
+
 struct commit_options {
         const char *tree;     /* of the image below, as a digest; NULL: that of name */
         const char *name;     /* by which the image below was found; its configuration is inherited if it has the tree;
@@ -14,6 +16,7 @@ struct commit_options {
                                  added; null removes. NULL: none */
         const char *created_by;        /* NULL: not stated */
         const char *reference;         /* NAME:TAG; "": none */
+        const char *architecture;      /* of this machine */
         char key[HASH_TEXT_SIZE];      /* of the build step; "": none */
         bool keeps_names;              /* a name that another image has is refused */
         const struct changes *changes; /* the source is the archive of a sandbox; NULL: it is not read */

@@ -112,6 +112,10 @@ static const struct {
         {"labels", "Labels"},
         {"exposedPorts", "ExposedPorts"},
         {"volumes", "Volumes"},
+        {"healthcheck", "Healthcheck"},
+        {"stopSignal", "StopSignal"},
+        {"shell", "Shell"},
+        {"onBuild", "OnBuild"},
 };
 
 static json_t *make_config(const struct export *x, const char *hex)

@@ -139,7 +139,9 @@ static int handle_commit(void *argument, const json_t *params, struct server_rep
         const struct changes changes = {.owner = (uint32_t)json_integer_value(owner),
                                         .group = (uint32_t)json_integer_value(group ? group : owner),
                                         .time = json_is_integer(time) ? json_integer_value(time) : -1};
-        struct commit_options options = {.reference = reference, .changes = json_is_integer(owner) ? &changes : NULL};
+        struct commit_options options = {.reference = reference,
+                                         .architecture = p->architecture,
+                                         .changes = json_is_integer(owner) ? &changes : NULL};
         int r = read_commit(params, &options, reference, e);
 
         if (r == 0)

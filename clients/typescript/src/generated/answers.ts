@@ -1675,7 +1675,7 @@ export interface Image {
   names: string[]
   /** The digest of its files, by which boxes use it. */
   tree: string
-  /** As the image states it: env, workingDir, user, entrypoint, cmd, labels, exposedPorts, volumes. */
+  /** As the image states it: env, workingDir, user, entrypoint, cmd, labels, exposedPorts, volumes, healthcheck, stopSignal, shell, onBuild. */
   config: unknown
   /** The processor, as in images: amd64, arm64, … */
   architecture: string | null

@@ -345,6 +345,10 @@ static const struct {
         {"Labels", "labels", JSON_OBJECT},
         {"ExposedPorts", "exposedPorts", JSON_OBJECT},
         {"Volumes", "volumes", JSON_OBJECT},
+        {"Healthcheck", "healthcheck", JSON_OBJECT},
+        {"StopSignal", "stopSignal", JSON_STRING},
+        {"Shell", "shell", JSON_ARRAY},
+        {"OnBuild", "onBuild", JSON_ARRAY},
 };
 
 static int keep_members(const json_t *json, json_t **ret, struct cloche_err *e)

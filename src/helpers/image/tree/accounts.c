@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "helpers/image/read/accounts.h"
-#include "jail/root/accounts.h"
+#include "proto/image.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -68,7 +68,7 @@ int image_tree_cut_accounts(const struct image_tree *tree, struct cloche_err *e)
 
         if (dir_fd < 0) /* there is no such directory */
                 return 0;
-        for (size_t i = 0; r == 0 && i < JAIL_ACCOUNTS; i++)
-                r = cut_file(dir_fd, jail_accounts[i].path, jail_accounts[i].row, e);
+        for (size_t i = 0; r == 0 && i < IMAGE_ACCOUNTS; i++)
+                r = cut_file(dir_fd, image_accounts[i].path, image_accounts[i].row, e);
         return r;
 }

@@ -1,0 +1,1 @@
+require('http').createServer((_, answer) => answer.end('hello')).listen(3000)
