@@ -190,19 +190,29 @@ static int arrange_groups(const struct jail_plan *plan, const int *lifted, struc
         return 0;
 }
 
+/* Of a sharing box with a runtime, which is closed before exec. */
+static int runtime_number(const struct jail_plan *plan)
+{
+        return JAIL_GROUPS_FD + (int)plan->tasks_count;
+}
+
 /* 0, 1, 2 are /dev/null, 3 is the control socket. Exec closes 4, the program, and 5,
- * the report socket. A sharing box has its groups from 6 on, one with a root of its
- * own the lease of its ids. */
+ * the report socket. A sharing box has its groups from 6 on, and behind them its runtime; one with
+ * a root of its own has the lease of its ids there. */
 static int arrange_descriptors(const struct jail_plan *plan, int *error_fd, struct cloche_err *e)
 {
-        int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC), has_lease = plan->lease_fd >= 0;
+        int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC), has_lease = plan->lease_fd >= 0,
+            has_runtime = plan->runtime_fd >= 0;
         const int ours[] = {null_fd, plan->control_fd, plan->init_fd, *error_fd, plan->lease_fd};
         int lifted[5], groups[CGROUP_CONTROLLERS],
-                last = plan->is_sharing ? JAIL_GROUPS_FD + (int)plan->tasks_count : JAIL_GROUPS_FD + has_lease;
+                runtime_fd = -EBADF,
+                last = plan->is_sharing ? runtime_number(plan) + has_runtime : JAIL_GROUPS_FD + has_lease;
         int r = lift(ours, 4 + (size_t)has_lease, lifted, e);
 
         if (r == 0 && plan->is_sharing)
                 r = lift(plan->tasks_fds, plan->tasks_count, groups, e);
+        if (r == 0 && has_runtime)
+                r = lift(&plan->runtime_fd, 1, &runtime_fd, e);
         if (r < 0)
                 return r;
         for (int fd = 0; fd < 3; fd++)
@@ -212,6 +222,8 @@ static int arrange_descriptors(const struct jail_plan *plan, int *error_fd, stru
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "arrange descriptors");
         if (has_lease && dup2(lifted[4], JAIL_LEASE_FD) < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "hold the lease of ids");
+        if (has_runtime && dup2(runtime_fd, runtime_number(plan)) < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "keep the runtime");
         r = arrange_groups(plan, groups, e);
         if (r == 0 && close_range((unsigned)last, ~0u, 0) < 0)
                 r = err_os(e, CLOCHE_E_PRIVILEGE, errno, "close the keeper's descriptors");
@@ -235,6 +247,13 @@ static int enter_sandbox_groups(const struct jail_plan *plan, int *error_fd, str
         return r;
 }
 
+/* It enters the sandbox's groups before it executes box-init: to be forked into, or because the
+ * files that it makes count there. */
+static int enters_early(const struct jail_plan *plan)
+{
+        return plan->is_sharing && (plan->nested || plan->runtime_fd >= 0);
+}
+
 /* The interpreter of a template at the top is started by PID 1 and gets its capability
  * from there. The interpreter of a nested template is forked into the box and has its
  * own: its PID 1 needs none. */
@@ -254,8 +273,10 @@ static int close_door(const struct jail_plan *plan, int *error_fd, struct cloche
                 r = rlimit_apply(plan, e);
         if (r == 0 && plan->core_scheduling) /* the filter refuses it */
                 r = core_scheduling_separate(e);
-        if (r == 0 && plan->nested && plan->is_sharing)
+        if (r == 0 && enters_early(plan))
                 r = enter_sandbox_groups(plan, error_fd, e);
+        if (r == 0 && plan->runtime_fd >= 0)
+                r = root_fill_runtime(runtime_number(plan), e);
         if (r == 0) /* the steps above need them; sets no_new_privs, which the filter needs */
                 r = hands_rights_on(plan) ? caps_keep_admin(1, e)
                     : plan->has_root      ? caps_keep_root(e)
@@ -298,7 +319,7 @@ static _Noreturn void start_init(const struct jail_plan *plan, int r, int error_
 {
         char cpu_seconds[24], open_files[24], groups[8];
         char *const argv[] = {(char *)"box-init", cpu_seconds, open_files,
-                              plan->is_sharing && !plan->nested ? groups : NULL, NULL};
+                              plan->is_sharing && !enters_early(plan) ? groups : NULL, NULL};
         char *const environment[] = {NULL};
 
         if (r == 0) {

@@ -74,6 +74,7 @@ static struct jail_plan plan_of(const struct keeper_state *keeper, const struct 
                 .image = spec->image,
                 .user = row->user,
                 .runtime_dir = spec->runtime_dir,
+                .runtime_fd = -EBADF,
                 .disk_bytes = spec->limits.disk_bytes,
                 .disk_inodes = spec->limits.disk_inodes,
                 .is_template = (int)spec->is_template,

@@ -7,7 +7,8 @@
  * The pid namespace is beside the sandbox's, not beneath it: neither side sees, signals or traces
  * the other. The sandbox's user namespace owns it; otherwise its /proc could not be mounted there.
  * Box-init itself enters the groups once it runs: a guest's actions in them, for example a fork
- * bomb at one percent of a processor, delay no process that the keeper waits for.
+ * bomb at one percent of a processor, delay no process that the keeper waits for. A box with a
+ * runtime, for an interpreter of the engine's, enters them before it copies the runtime's files.
  *
  * A box beneath a template (box-nested.c) can share as well, so that a child of that template
  * works on the sandbox's files. It has the sandbox's user, control groups and writable places;
@@ -25,6 +26,7 @@
 #include "jail/root/root.h"
 #include "jail/userns.h"
 
+#include <fcntl.h>
 #include <linux/sched.h>
 #include <poll.h>
 #include <sched.h>
@@ -59,6 +61,17 @@ static int deliver(const struct clone_order *order, int report_fd, struct helper
         return 0;
 }
 
+/* The helper cannot walk the host's paths any more once it has joined the sandbox. */
+static int open_runtime(struct jail_plan *plan, struct cloche_err *e)
+{
+        if (!plan->runtime_dir[0])
+                return 0;
+        plan->runtime_fd = open(plan->runtime_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        return plan->runtime_fd < 0
+                       ? err_os(e, CLOCHE_E_MISSING_RUNTIME, errno, "open the runtime %s", plan->runtime_dir)
+                       : 0;
+}
+
 int box_shared_clone(const struct clone_order *order, struct helpers *ret, int *ret_fd, struct cloche_err *e)
 {
         _cleanup_fd_ int ours_fd = -EBADF, theirs_fd = -EBADF;
@@ -74,11 +87,15 @@ int box_shared_clone(const struct clone_order *order, struct helpers *ret, int *
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "fork");
         if (pid == 0) {
                 struct helper_report report = {0};
+                struct jail_plan plan = *order->plan;
+                struct clone_order own = *order;
                 const int kept[] = {theirs_fd, order->go_fd, order->report_fd, order->sandbox->init_pidfd};
 
+                own.plan = &plan;
                 if (helper_set_score(order->keeper->proc_fd, 0, &report.err) == 0 &&
-                    helper_keep(order->plan, kept, sizeof(kept) / sizeof(kept[0]), &report.err) == 0)
-                        (void)deliver(order, theirs_fd, &report, &pidfd);
+                    open_runtime(&plan, &report.err) == 0 &&
+                    helper_keep(&plan, kept, sizeof(kept) / sizeof(kept[0]), &report.err) == 0)
+                        (void)deliver(&own, theirs_fd, &report, &pidfd);
                 helper_report_send(theirs_fd, &report, pidfd);
         }
         ret->pids[HELPER_CLONER] = pid;

@@ -106,7 +106,7 @@ static int compare(const void *a, const void *b)
 
 int helper_keep(const struct jail_plan *plan, const int *fds, size_t count, struct cloche_err *e)
 {
-        int kept[HELPER_FDS_MAX + CGROUP_CONTROLLERS + JAIL_SHARED_PLACES + JAIL_MOUNTS_MAX + 6], next = 0;
+        int kept[HELPER_FDS_MAX + CGROUP_CONTROLLERS + JAIL_SHARED_PLACES + JAIL_MOUNTS_MAX + 7], next = 0;
         size_t n = 0;
 
         if (setsid() < 0)
@@ -123,6 +123,8 @@ int helper_keep(const struct jail_plan *plan, const int *fds, size_t count, stru
                 kept[n++] = plan->fuse_dir_fd;
         if (plan->layers_fd >= 0)
                 kept[n++] = plan->layers_fd;
+        if (plan->runtime_fd >= 0)
+                kept[n++] = plan->runtime_fd;
         kept[n++] = plan->init_fd;
         kept[n++] = plan->control_fd;
         kept[n++] = INT_MAX;

@@ -231,8 +231,8 @@ static int check_service(const struct keeper_service_spec *service, struct cloch
         return 0;
 }
 
-/* A sharing box takes everything from the other box except the limits of its programs; beneath a
- * template it takes only some of it. */
+/* A sharing box takes everything from the other box except the limits of its programs and a runtime;
+ * beneath a template it takes only some of it. */
 static int check_sharing(const struct keeper_box_spec *spec, struct cloche_err *e)
 {
         int is_sharing = spec->shared_with != KEEPER_NO_BOX;
@@ -242,10 +242,9 @@ static int check_sharing(const struct keeper_box_spec *spec, struct cloche_err *
         if (is_sharing && spec->is_template && spec->parent == KEEPER_NO_BOX)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
                                "a template beneath none shares with no sandbox: what is forked from it may");
-        if (is_sharing && (spec->is_sandbox || spec->mount_count > 0 || spec->image[0] || spec->runtime_dir[0]))
+        if (is_sharing && (spec->is_sandbox || spec->mount_count > 0 || spec->image[0]))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "a box that shares with box %u has its image, runtime, mounts and terminals",
-                               spec->shared_with);
+                               "a box that shares with box %u has its image, mounts and terminals", spec->shared_with);
         return 0;
 }
 

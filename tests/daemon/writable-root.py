@@ -128,14 +128,20 @@ def test_contexts_see_the_same_system():
             frames.call("context.rollback", sandbox="s", context="c", checkpoint="k")
             equal(cell("print(added.value, open('/opt/later').read())"), "3 later\n\n")
             assert "writable root" in frames.refused("context.fork", sandbox="s", context="c").message
-            # Files that the interpreter has in memory: a changed one of them is named; others go on.
+            # Files that the interpreter has in memory: a changed one of them is named, and another is started; others go on.
             for change, named in (("echo >> $(echo /usr/bin/python3.*)", "/usr/bin/python3"), ("p=$(echo /usr/lib/python3.*/re/__init__.*); echo >> $p", "/re/__init__")):
                 shell(change)
-                refused = frames.refused("context.create", sandbox="s", context="d", language="python")
-                assert named in refused.message and "programs of the sandbox changed" in refused.message, refused
+                made = frames.call("context.create", sandbox="s", context=named[-4:], language="python")
+                assert made["start"] == "cold" and named in made["coldWhy"] and "programs of the sandbox changed" in made["coldWhy"], made
+                equal(cell("import added; print(added.value, open('/opt/later').read(), open('/opt/cell', 'w').write('cold'))", named[-4:]), "3 later\n 4\n")
+                equal(shell("echo $(</opt/cell)"), "cold\n")
+                refused = frames.refused("context.create", sandbox="s", context="d", language="python", forkable=True)
+                assert "cannot be forked" in refused.message and named in refused.message, refused
+                assert "cold" in frames.refused("context.checkpoint", sandbox="s", context=named[-4:]).message
             equal(cell("print(1)"), "1\n")
+            equal([context["start"] for context in frames.call("context.list", sandbox="s")["contexts"]], ["forked", "cold", "cold"])
             frames.call("sandbox.create", sandbox="other", image=digest, writableRoot=True, limits=SMALL)  # the image's are as they were
-            frames.call("context.create", sandbox="other", context="c", language="python")
+            equal(frames.call("context.create", sandbox="other", context="c", language="python")["start"], "forked")
 
 
 def test_mounts_and_volumes_beside_layers():

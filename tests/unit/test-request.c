@@ -335,7 +335,10 @@ static void test_sandboxes(void)
         request.spec.mount_count = 0;
         request.spec.parent = KEEPER_NO_BOX;
         strcpy(request.spec.runtime_dir, "/runtime");
-        CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT, "nor with a runtime of its own: %s", e.msg);
+        CHECK(check(&request, &e) == 0, "beside a sandbox with a runtime of its own: %s", e.msg);
+        request.spec.parent = 3;
+        CHECK(check(&request, &e) == -CLOCHE_E_INVALID_ARGUMENT, "which it has from its template beneath one: %s",
+              e.msg);
         request = make_request();
         request.spec.shared_with = 3;
         request.spec.is_sandbox = 1;

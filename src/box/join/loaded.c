@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,10 +97,12 @@ int loaded_check(struct cloche_err *e)
         if (loaded.count == 0 || is_read_only(loaded.files[0].path))
                 return 0;
         for (size_t i = 0; i < loaded.count; i++)
-                if (!is_unchanged(&loaded.files[i]))
-                        return err_set(e, CLOCHE_E_STATE,
-                                       "programs of the sandbox changed %s, which this interpreter was forked with: "
-                                       "use sessions and processes",
-                                       loaded.files[i].path);
+                if (!is_unchanged(&loaded.files[i])) {
+                        err_set(e, CLOCHE_E_STATE,
+                                "programs of the sandbox changed %s, which the prepared interpreter has in memory",
+                                loaded.files[i].path);
+                        e->os_errno = ESTALE; /* the engine starts another interpreter then */
+                        return -CLOCHE_E_STATE;
+                }
         return 0;
 }

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* -- parent boxes ----------------------------------------------------------------------------------------------- */
@@ -203,10 +204,10 @@ static struct instance *instance_of(struct template_child *child)
         return (struct instance *)((char *)child - offsetof(struct instance, child));
 }
 
-static void on_child_failed(struct template_child *child, const char *message)
+static void on_child_failed(struct template_child *child, const char *message, int code)
 {
         template_unfollow(child);
-        instance_fork_failed(instance_of(child), message);
+        instance_fork_failed(instance_of(child), message, code);
 }
 
 static void on_child_exited(struct template_child *child, const struct init_answer *exit)
@@ -217,7 +218,7 @@ static void on_child_exited(struct template_child *child, const struct init_answ
         if (instance->state == INSTANCE_READY && instance->on_exit)
                 instance->on_exit(instance, exit);
         else
-                instance_fork_failed(instance, "the forked interpreter has ended");
+                instance_fork_failed(instance, "the forked interpreter has ended", 0);
 }
 
 /* The template reports a failed fork or an exit as soon as it was asked, also before the keeper
@@ -257,11 +258,55 @@ static int request_fork(struct instance *instance, struct cloche_err *e)
         return r;
 }
 
+static void on_started(void *data, const struct init_answer *answer, int fd, const struct cloche_err *error)
+{
+        struct instance *instance = data;
+        struct cloche_err missing;
+
+        fd_close(&fd);
+        if (error) {
+                missing = *runtime_explain(instance->runtime, error, &missing);
+                fail(instance, &missing);
+                return;
+        }
+        instance->box.pid = answer->pid;
+        become_ready(instance);
+}
+
+static int request_start(struct instance *instance, struct cloche_err *e)
+{
+        static const struct cloche_run_options agent = {.kind = CLOCHE_CALL};
+        _cleanup_buf_ struct buf strings = {0};
+        struct init_request request = {.op = INIT_SPAWN};
+        int agent_fd = -EBADF, r = request_strings(&agent, instance->image, NULL, instance->runtime, &strings,
+                                                   &request.argc, &request.envc, e);
+
+        if (r == 0)
+                r = stdio_open(&instance->stdio, e);
+        if (r == 0)
+                r = channel_open(&instance->channel, FRAME_BYTES_MAX, &agent_fd, e);
+        if (r == 0) {
+                const int *stdio = instance->stdio.guest_fds;
+                int fds[] = {stdio[0], stdio[1], stdio[2], agent_fd};
+
+                r = control_spawn(instance->box.control, &request, strings.data, strings.size, fds, 4, on_started,
+                                  instance, e);
+        }
+        fd_close(&agent_fd);
+        stdio_close_guest(&instance->stdio);
+        return r;
+}
+
 static void fork_or_hold(struct instance *instance)
 {
         int is_pooled = !instance->is_template && !is_of_context(instance);
         struct cloche_err e = {0};
 
+        if (instance->runtime) {
+                if (request_start(instance, &e) < 0)
+                        fail(instance, &e);
+                return;
+        }
         if (is_pooled ? !template_wants_fork(instance->of, instance) : instance->holds_fork) {
                 set_state(instance, INSTANCE_MADE);
                 if (!is_pooled)
@@ -383,8 +428,7 @@ static void on_made(void *data, struct keeper_reply *reply)
         struct instance *instance = data;
         struct cloche_err e = {0};
         int r = reply->error ? -1
-                             : box_adopt(&instance->box, instance->parent_box->box.keeper, reply,
-                                         &instance->engine->loop, &e);
+                             : box_adopt(&instance->box, instance->engine->keeper, reply, &instance->engine->loop, &e);
 
         if (reply->error)
                 e = *reply->error;
@@ -444,7 +488,8 @@ int instance_reuse(struct template *of, const struct keeper_box_limits *limits, 
         return 0;
 }
 
-/* Request a box on the parent box from the keeper. A failure leaves the instance unchanged. */
+/* Request a box on the parent box, or beside a sandbox's, from the keeper. A failure leaves the
+ * instance unchanged. */
 static int begin(struct instance *instance, struct cloche_err *e)
 {
         struct keeper_box_spec *spec = calloc(1, sizeof(*spec));
@@ -452,12 +497,14 @@ static int begin(struct instance *instance, struct cloche_err *e)
 
         if (r == 0) {
                 spec->limits = instance->limits;
-                spec->parent = instance->parent_box->box.id;
+                spec->parent = instance->parent_box ? instance->parent_box->box.id : KEEPER_NO_BOX;
                 spec->shared_with = instance->shared_with;
                 spec->is_template = (uint32_t)instance->is_template;
                 spec->optional_guards = instance->engine->optional_guards;
                 if (instance->mounts)
                         mounts_describe(instance->mounts, spec);
+                if (instance->runtime) /* it has room: its templates have the same */
+                        snprintf(spec->runtime_dir, sizeof(spec->runtime_dir), "%s", instance->runtime->directory);
                 r = keeper_box_make_async(instance->engine->keeper, spec, on_made, instance, e);
         }
         free(spec);
@@ -488,6 +535,29 @@ int instance_new(struct template *of, const struct keeper_box_limits *limits, st
                 mounts_ref(mounts);
         *ret = instance;
         return 0;
+}
+
+/* -- starting the interpreter of a context cold ------------------------------------------------------------------ */
+
+int instance_start_cold(struct cloche_engine *engine, const struct instance_cold_order *order, struct instance **ret,
+                        struct cloche_err *e)
+{
+        struct instance *instance = instance_alloc(engine, NULL, &order->limits, NULL);
+        int r;
+
+        if (!instance)
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "prepare a box");
+        instance->runtime = order->runtime;
+        instance->image = order->image;
+        instance->shared_with = order->shared_with;
+        instance->on_ready = order->on_ready;
+        instance->owner = order->owner;
+        r = begin(instance, e);
+        if (r < 0)
+                free(instance);
+        else
+                *ret = instance;
+        return r;
 }
 
 /* -- forking a context ------------------------------------------------------------------------------------------ */
@@ -567,11 +637,12 @@ int instance_fork_resume(struct instance *instance, struct cloche_err *e)
         return r;
 }
 
-void instance_fork_failed(struct instance *instance, const char *message)
+void instance_fork_failed(struct instance *instance, const char *message, int code)
 {
         struct cloche_err e = {0};
 
         err_set(&e, CLOCHE_E_TEMPLATE, "fork the context: %.180s", message);
+        e.os_errno = code;
         if (instance->state == INSTANCE_READY)
                 fail(instance, &e);
         else

@@ -22,7 +22,8 @@ struct template_child {
         struct template *of; /* NULL: not followed */
         uint32_t fork;
         void (*exited)(struct template_child *child, const struct init_answer *exit);
-        void (*failed)(struct template_child *child, const char *message); /* the template could not fork it */
+        /* The template could not fork it. code: an errno, or 0. */
+        void (*failed)(struct template_child *child, const char *message, int code);
 };
 
 /* The box of a template, from one start to its end. It lasts as long as any box on it, for the
@@ -66,6 +67,9 @@ struct instance {
          * is called with an error. */
         void (*on_exit)(struct instance *instance, const struct init_answer *exit);
         void *owner;
+        /* Of a context whose interpreter is started in its box, not forked; NULL. */
+        const struct runtime *runtime;
+        const struct image *image;
         struct template_child child;  /* of a context only: followed from the request to fork on */
         struct cloche_err fork_error; /* came before the keeper's answer */
         struct keeper_box_limits limits;
@@ -104,6 +108,24 @@ int instance_reuse(struct template *of, const struct keeper_box_limits *limits, 
  * of them. Accepts NULL. */
 void instance_free(struct instance *instance);
 
+/* -- starting the interpreter of a context cold ------------------------------------------------------------------ */
+
+/* Start an interpreter of the sandbox's own files in a box beside the sandbox's: with its user, its
+ * mounts and its network, and without the rights of a template. on_ready is called when it was
+ * started: send it the set-up then. Its exit is reported by PID 1 of its box, with the pid of
+ * instance->box. image and runtime live longer than the instance. */
+struct instance_cold_order {
+        const struct runtime *runtime;
+        const struct image *image; /* for its settings */
+        struct keeper_box_limits limits;
+        uint32_t shared_with; /* the sandbox's box */
+        void (*on_ready)(struct instance *instance, const struct cloche_err *e);
+        void *owner;
+};
+
+int instance_start_cold(struct cloche_engine *engine, const struct instance_cold_order *order, struct instance **ret,
+                        struct cloche_err *e);
+
 /* -- forking a context ------------------------------------------------------------------------------------------ */
 
 #define INSTANCE_FORKS_MAX 256 /* live boxes on one context; they stay until its interpreter reaps them */
@@ -132,9 +154,8 @@ int instance_fork(struct cloche_engine *engine, struct parent_box *parent_box, c
 /* Go on from INSTANCE_MADE. A failure is only returned; no callback reports it. */
 int instance_fork_resume(struct instance *instance, struct cloche_err *e);
 /* Call it when the context sends `failed` {fork, message} with instance->fork: on_ready is called
- * with that error, at once or at the keeper's answer. (`exited` {fork, ...} of a context reports
- * the exit of its child, already known from the end of the instance's own channel; status -1:
- * unknown.) */
-void instance_fork_failed(struct instance *instance, const char *message);
+ * with that error, whose os_errno is code, at once or at the keeper's answer. (`exited` {fork, ...} of a context
+ * reports the exit of its child, already known from the end of the instance's own channel; status -1: unknown.) */
+void instance_fork_failed(struct instance *instance, const char *message, int code);
 
 #endif

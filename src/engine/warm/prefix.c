@@ -139,21 +139,8 @@ int cloche_prefix_state(cloche_prefix *prefix, char **failure, struct cloche_err
         return -(int)t->error.code;
 }
 
-int cloche_prefix_start(cloche_engine *engine, const struct cloche_prefix_options *opt, cloche_prefix **ret,
-                        struct cloche_err *e)
-{
-        const struct cloche_run_options texts = as_run(opt, NULL);
-        struct values values;
-        int r = values_read(&texts, &values, e);
-
-        if (r == 0)
-                r = engine_prefix_start(engine, opt, &values, ret, e);
-        values_done(&values);
-        return r;
-}
-
-int engine_prefix_start(cloche_engine *engine, const struct cloche_prefix_options *opt, const struct values *values,
-                        cloche_prefix **ret, struct cloche_err *e)
+static int make(cloche_engine *engine, const struct cloche_prefix_options *opt, const struct values *values,
+                cloche_prefix **ret, struct cloche_err *e)
 {
         const struct cloche_run_options same = as_run(opt, NULL);
         const struct runtime *runtime;
@@ -192,10 +179,42 @@ int engine_prefix_start(cloche_engine *engine, const struct cloche_prefix_option
                 return r;
         }
         prefix->template->users++;
-        template_reset(prefix->template);
-        template_start(prefix->template);
         *ret = prefix;
         return 0;
+}
+
+int prefix_make(struct cloche_engine *engine, const struct cloche_prefix_options *opt, cloche_prefix **ret,
+                struct cloche_err *e)
+{
+        const struct cloche_run_options texts = as_run(opt, NULL);
+        struct values values;
+        int r = values_read(&texts, &values, e);
+
+        if (r == 0)
+                r = make(engine, opt, &values, ret, e);
+        values_done(&values);
+        return r;
+}
+
+static int started(int r, cloche_prefix *const *prefix)
+{
+        if (r == 0) {
+                template_reset((*prefix)->template);
+                template_start((*prefix)->template);
+        }
+        return r;
+}
+
+int cloche_prefix_start(cloche_engine *engine, const struct cloche_prefix_options *opt, cloche_prefix **ret,
+                        struct cloche_err *e)
+{
+        return started(prefix_make(engine, opt, ret, e), ret);
+}
+
+int engine_prefix_start(cloche_engine *engine, const struct cloche_prefix_options *opt, const struct values *values,
+                        cloche_prefix **ret, struct cloche_err *e)
+{
+        return started(make(engine, opt, values, ret, e), ret);
 }
 
 int cloche_prefix_new(cloche_engine *engine, const struct cloche_prefix_options *opt, cloche_prefix **ret,

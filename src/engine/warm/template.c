@@ -534,7 +534,7 @@ static void on_failed(struct template *t, const json_t *params)
         if (run)
                 run_failed(run, &e);
         else if (child)
-                child->failed(child, message ? message : "?");
+                child->failed(child, message ? message : "?", (int)number(params, "errno"));
         else if (instance)
                 template_instance_failed(t, instance, &e);
 }

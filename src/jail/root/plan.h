@@ -27,6 +27,7 @@ struct jail_plan {
         const char *image;                   /* directory, or "" for the host's /usr */
         struct jail_user user;               /* beneath a template: only its ids count */
         const char *runtime_dir;             /* plain files copied to /run/cloche, or "" */
+        int runtime_fd;                      /* that directory, of a sharing box; -EBADF: none */
         const char *mounts[JAIL_MOUNTS_MAX]; /* mount points of the engine's file systems */
         size_t mount_count;
         unsigned file_mounts; /* a bit each: it is a file, not a directory */

@@ -158,7 +158,7 @@ static int attach_source(const struct root_source *source, struct cloche_err *e)
 static int make_places(struct cloche_err *e)
 {
         static const char *const directories[] = {"etc", "dev",        "dev/mqueue",  "proc",
-                                                  "run", "run/cloche", ROOT_IDENTITY, ROOT_SCRATCH};
+                                                  "run", ROOT_RUNTIME, ROOT_IDENTITY, ROOT_SCRATCH};
         int r = 0;
 
         for (size_t i = 0; r == 0 && i < COUNT(directories); i++)
@@ -236,7 +236,7 @@ static int copy_file(int dir_fd, const char *name, struct cloche_err *e)
         if (st.st_size > RUNTIME_FILE_BYTES_MAX)
                 return err_set(e, CLOCHE_E_TOO_LARGE, "the runtime's file %s has more than %u bytes", name,
                                RUNTIME_FILE_BYTES_MAX);
-        snprintf(path, sizeof(path), "run/cloche/%s", name);
+        snprintf(path, sizeof(path), ROOT_RUNTIME "/%s", name);
         to_fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, st.st_mode & 0111 ? 0555 : 0444);
         if (to_fd < 0)
                 return err_os(e, CLOCHE_E_MOUNT, errno, "make /%s", path);
@@ -250,15 +250,15 @@ static int copy_file(int dir_fd, const char *name, struct cloche_err *e)
         return 0;
 }
 
-/* The files are copied, not bound: /proc/self/mountinfo shows the host path of a bind mount. */
-static int copy_runtime(struct root_sources *sources, struct cloche_err *e)
+/* Takes fd. The files are copied, not bound: /proc/self/mountinfo shows the host path of a bind
+ * mount. */
+static int copy_runtime(int fd, struct cloche_err *e)
 {
-        int r = 0, files = 0, fd;
+        int r = 0, files = 0;
         DIR *dir;
 
-        if (sources->runtime_fd < 0)
+        if (fd < 0)
                 return 0;
-        fd = TAKE_FD(sources->runtime_fd);
         dir = fdopendir(fd);
         if (!dir) {
                 close(fd);
@@ -276,7 +276,7 @@ static int copy_runtime(struct root_sources *sources, struct cloche_err *e)
         return r;
 }
 
-#define GUEST_LIBRARY "run/cloche/libcloche-guest.so"
+#define GUEST_LIBRARY ROOT_RUNTIME "/libcloche-guest.so"
 #define SUDO JAIL_BIN "/sudo"
 
 /* One of our files; from_fd: -EBADF for none. */
@@ -501,7 +501,7 @@ static int build(const struct jail_plan *plan, struct root_sources *sources, str
         if (r == 0)
                 r = make_own_files(plan, sources, e);
         if (r == 0)
-                r = copy_runtime(sources, e);
+                r = copy_runtime(TAKE_FD(sources->runtime_fd), e);
         if (r == 0)
                 r = copy_own(plan->guest_fd, GUEST_LIBRARY, 0444, e);
         if (r == 0 && plan->has_root)
@@ -600,6 +600,24 @@ int root_furnish(const struct jail_plan *plan, struct cloche_err *e)
         return r < 0 || root_fd < 0 ? r : root_turn(root_fd, plan->layers_fd, e);
 }
 
+/* A file system for the runtime in a copy of a sandbox's root. No guest can take its place away:
+ * it is in a root that nobody can write to, or a mount itself. */
+static int make_runtime_place(struct cloche_err *e)
+{
+        static const char *const options[] = {"mode", "755", "size", "64m", "nr_inodes", "1024", NULL};
+        _cleanup_fd_ int tree_fd = mount_make("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+
+        return tree_fd < 0 ? err_os(e, CLOCHE_E_MOUNT, -tree_fd, "make a place for the runtime")
+                           : mount_attach(tree_fd, ROOT_RUNTIME, e);
+}
+
+int root_fill_runtime(int runtime_fd, struct cloche_err *e)
+{
+        int r = copy_runtime(runtime_fd, e);
+
+        return r < 0 ? r : mount_restrict(ROOT_RUNTIME, MOUNT_ATTR_RDONLY, e);
+}
+
 int root_share(const struct jail_plan *plan, struct cloche_err *e)
 {
         int r;
@@ -612,6 +630,8 @@ int root_share(const struct jail_plan *plan, struct cloche_err *e)
         r = mount_proc(e);
         if (r == 0)
                 r = mask_proc(e);
+        if (r == 0 && plan->runtime_fd >= 0)
+                r = make_runtime_place(e);
         return r < 0 ? r : root_show_boot_id(plan, e);
 }
 

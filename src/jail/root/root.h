@@ -55,8 +55,11 @@ int root_take_writable(int ret_fds[JAIL_SHARED_PLACES], struct cloche_err *e);
  * makes a mount namespace of its own, for the box shows no such directory. */
 int root_take_layers(int *ret_fd, struct cloche_err *e);
 /* Prepare the root of a box that shares with a sandbox: in a copy of its mounts, replace /proc by
- * one of its own pid namespace, and mask it. */
+ * one of its own pid namespace, and mask it. With a runtime: make its place. */
 int root_share(const struct jail_plan *plan, struct cloche_err *e);
+/* Copy the runtime's files to that place, and close it to writes. Takes runtime_fd. Their memory
+ * counts for the control groups of the caller. */
+int root_fill_runtime(int runtime_fd, struct cloche_err *e);
 /* identity.c: show the host name and the boot id of the plan, if it has one. */
 #define ROOT_IDENTITY "run/.self"
 int root_identify(const struct jail_plan *plan, struct cloche_err *e);

@@ -240,7 +240,7 @@ static int lay_over(void *data, const char *name, struct cloche_err *e)
 
 /* Our entries of /run, which stay mounts of their own over the layer: masks of /proc are copied
  * from two of them, also later for boxes that share, and no guest can replace a mount point. */
-static const char *const kept_in_run[] = {ROOT_MASK_DIRECTORY, ROOT_MASK_FILE, JAIL_BIN, "run/cloche"};
+static const char *const kept_in_run[] = {ROOT_MASK_DIRECTORY, ROOT_MASK_FILE, JAIL_BIN, ROOT_RUNTIME};
 
 /* Services write to /run; each start finds it as new, so its upper directory is none of the
  * changes. */

@@ -13,6 +13,7 @@
  * system and its attributes. */
 #define ROOT_MASK_DIRECTORY "run/.nothing"
 #define ROOT_MASK_FILE "run/.null"
+#define ROOT_RUNTIME "run/cloche"
 
 extern const char *const root_places[JAIL_PLACES]; /* below the root */
 

@@ -207,6 +207,10 @@ int handle_CONTEXT_CREATE(struct sandbox_request *request, struct cloche_err *e)
                 return -(int)e->code;
         c->timeout_ms = sandbox_request_count(request, "timeoutMs", 0);
         c->is_forkable = sandbox_request_flag(request, "forkable", 0);
+        if (context_cold_reason(s) && context_cold_check(c, context_cold_reason(s), e) < 0) {
+                context_free(c);
+                return -(int)e->code;
+        }
         context_start(c);
         if (request_in_turn(request, c, &making_kind, 1, e) == 0)
                 return 0;

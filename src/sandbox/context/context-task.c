@@ -59,10 +59,10 @@ static int request_agent(struct context *c, struct context_task *task, struct cl
         return r;
 }
 
-/* Its agent has answered, but its network is not in force yet. */
+/* Its agent has answered, but its network is not in force yet; or it runs its set-ups. */
 static int is_opened_in_part(const struct context *c)
 {
-        return c->state == CONTEXT_STARTING && c->pid;
+        return c->state == CONTEXT_STARTING && (c->pid || c->setups_left);
 }
 
 /* Begin the first task of the queue, if the agent is free and no signal is on its way to it. Before
@@ -223,6 +223,10 @@ static int on_message(void *data, const struct rpc_message *m, const struct fram
         struct cell *cell = context_cell_of(c);
         int r = m->kind == RPC_REQUEST ? check_request(c, m, e) : 0;
 
+        if ((m->kind == RPC_RESULT || m->kind == RPC_ERROR) && c->setups_left) {
+                context_setup_answered(c, m);
+                return 0;
+        }
         if (m->kind == RPC_RESULT || m->kind == RPC_ERROR)
                 return err_set(e, CLOCHE_E_PROTOCOL, "an answer to a request that nobody made");
         if (r == 0)

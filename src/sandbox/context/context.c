@@ -172,6 +172,7 @@ static void release(struct context *c)
         instance_free(c->instance);
         c->next_fork = c->instance = NULL;
         c->pid = 0;
+        c->setups_left = 0;
         c->has_status = c->was_killed = 0;
 }
 
@@ -357,7 +358,7 @@ static void end_by_itself(struct context *c)
         if (is_out_of_memory)
                 snprintf(how, sizeof(how), "was killed for want of memory; the limit of the sandbox is %s",
                          limits_bytes_text(c->sandbox->limits.memory_bytes, limit));
-        if (c->set_up && c->state == CONTEXT_STARTING)
+        if (c->set_up && c->state == CONTEXT_STARTING && !c->cold_why[0])
                 err_set(&e, CLOCHE_E_CONTEXT_ENDED,
                         "the interpreter %s while it was forked from the prefix \"%s\": code that its set-up left may "
                         "have ended it",
@@ -365,6 +366,8 @@ static void end_by_itself(struct context *c)
         else
                 err_set(&e, CLOCHE_E_CONTEXT_ENDED, "the interpreter %s", how);
         e.os_errno = is_out_of_memory ? ENOMEM : 0; /* a cell reports that as MemoryLimit */
+        if (c->setups_left && !is_out_of_memory)
+                context_explain_cold_end(c, &e);
         context_end(c, &e);
 }
 
@@ -418,7 +421,7 @@ static void on_exited(struct instance *instance, const struct init_answer *exit)
  * failed: without a pid there is nothing to kill. */
 static void await_status(struct context *c)
 {
-        if (!c->instance || !c->instance->child.of)
+        if (!c->instance || (!c->instance->child.of && !c->cold_why[0]))
                 end_by_itself(c);
         else
                 sandbox_timer_start(c->end_timer, on_no_status, c->pid ? END_PATIENCE_MS : REPORT_PATIENCE_MS, 0);
@@ -440,7 +443,10 @@ static void on_program_exit(void *data, const struct init_answer *exit)
 {
         struct context *c = data;
 
-        sandbox_copies_exited(c->sandbox, &c->control, exit);
+        if (c->cold_why[0] && c->instance && exit->pid == c->instance->box.pid)
+                on_exited(c->instance, exit);
+        else
+                sandbox_copies_exited(c->sandbox, &c->control, exit);
 }
 
 static void on_channel_end(void *data, const struct cloche_err *e)
@@ -544,9 +550,14 @@ static void not_opened(struct context_task *task, const struct cloche_err *e)
                 context_end(c, e);
 }
 
+static void free_opening(struct context_task *task)
+{
+        free(task);
+}
+
 static const struct context_task_kind opening_kinds[] = {
-        {"open", open_params, opened, not_opened, NULL},
-        {"enter", open_params, opened, not_opened, NULL},
+        {"open", open_params, opened, not_opened, free_opening},
+        {"enter", open_params, opened, not_opened, free_opening},
 };
 
 static void on_not_opened(uv_timer_t *timer)
@@ -595,10 +606,10 @@ int context_take_control(struct context *c, struct instance *instance, struct cl
         return control_open(&c->control, fd, &c->sandbox->all->engine->loop, e);
 }
 
-/* A checkpoint runs no code, so it needs none. */
+/* A checkpoint runs no code, so it needs none; one that was started has the sandbox's. */
 static int open_network(struct context *c, struct cloche_err *e)
 {
-        if (c->of)
+        if (c->of || c->cold_why[0])
                 return 0;
         c->connections.box = c->instance->box.id;
         c->connections.on_change = on_network;
@@ -623,8 +634,36 @@ int context_adopt(struct context *c, struct instance *instance, const char *meth
         if (r == 0)
                 r = open_network(c, e);
         if (r == 0)
-                r = request_open(c, method, e);
+                r = c->cold_why[0] ? context_begin_setups(c, e) : request_open(c, method, e);
         return r;
+}
+
+int context_open(struct context *c, struct cloche_err *e)
+{
+        return request_open(c, "open", e);
+}
+
+/* Undo a part of the start: its request to open, and what was there for it. The other tasks stay. */
+static void start_again_cold(struct context *c, const char *why)
+{
+        struct context_task *task;
+
+        TAILQ_FOREACH (task, &c->tasks, link)
+                if (task->kind->release == free_opening)
+                        break;
+        if (task) {
+                c->current = NULL;
+                context_task_detach(task);
+        }
+        release(c);
+        context_start_cold(c, why);
+}
+
+/* Its fork found files changed that it has in memory (box/join/loaded.c). */
+static int is_stale(const struct context *c, const struct cloche_err *e)
+{
+        return c->state == CONTEXT_STARTING && c->sandbox->has_writable_root && !c->cold_why[0] &&
+               e->code == CLOCHE_E_TEMPLATE && e->os_errno == ESTALE;
 }
 
 static void on_instance(struct instance *instance, const struct cloche_err *e)
@@ -633,6 +672,11 @@ static void on_instance(struct instance *instance, const struct cloche_err *e)
         struct cloche_err error;
         int r = 0;
 
+        if (e && is_stale(c, e)) {
+                error = *e;
+                start_again_cold(c, error.msg);
+                return;
+        }
         if (e) {
                 error = *e;
                 r = -1;
@@ -688,7 +732,9 @@ static void on_template(struct template_wait *wait, const struct cloche_err *e)
                 err_set(&error, e->code, "the set-up of the prefix \"%s\", in a context: %s", c->prefix, e->msg);
         else if (e)
                 err_set(&error, e->code, "the set-up of contexts of %s: %s", c->runtime->name, e->msg);
-        if (e || find_template(c, &template, &error) < 0)
+        if (e && e->code == CLOCHE_E_MISSING_RUNTIME && c->sandbox->has_writable_root)
+                context_start_cold(c, e->msg); /* its programs may have installed one */
+        else if (e || find_template(c, &template, &error) < 0)
                 context_end(c, &error);
         else
                 make_instance(c, template);
@@ -703,8 +749,11 @@ void context_start(struct context *c)
                 return;
         context_set_state(c, CONTEXT_STARTING);
         c->count = c->life_count = 0;
+        c->cold_why[0] = '\0';
         c->wait.on_ready = on_template;
-        if (find_template(c, &template, &e) < 0)
+        if (context_cold_reason(c->sandbox))
+                context_start_cold(c, context_cold_reason(c->sandbox));
+        else if (find_template(c, &template, &e) < 0)
                 context_end(c, &e);
         else if (template->state == TEMPLATE_READY)
                 make_instance(c, template);
@@ -739,6 +788,10 @@ json_t *context_json(const struct context *c)
                 json_object_set_new(object, "pid", json_integer(c->pid));
         if (object && c->interpreter[0])
                 json_object_set_new(object, "interpreter", json_string(c->interpreter));
+        if (object)
+                json_object_set_new(object, "start", json_string(c->cold_why[0] ? "cold" : "forked"));
+        if (object && c->cold_why[0])
+                json_object_set_new(object, "coldWhy", json_string(c->cold_why));
         if (object && c->prefix[0])
                 json_object_set_new(object, "prefix", json_string(c->prefix));
         if (object && c->forked_from[0])

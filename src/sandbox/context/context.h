@@ -12,8 +12,9 @@
 #define CONTEXT_PREFIX_MAX 65
 #define INTERPRETER_MAX 128
 #define CONTEXT_FRAME_BYTES (64u << 20) /* of one message of an agent */
-#define CONTEXT_LIVES_MAX 32            /* boxes nest less deep */
-#define CONTEXT_STORE_BYTES (8u << 20)  /* of one display; a larger one stays in a file of the sandbox */
+#define CONTEXT_COLD_WHY_MAX 256
+#define CONTEXT_LIVES_MAX 32           /* boxes nest less deep */
+#define CONTEXT_STORE_BYTES (8u << 20) /* of one display; a larger one stays in a file of the sandbox */
 
 enum context_state { CONTEXT_ENDED, CONTEXT_STARTING, CONTEXT_LIVE, CONTEXT_STATES };
 
@@ -37,7 +38,10 @@ struct context {
         uint64_t count; /* number of cells in this life */
         int is_forkable, is_doomed, is_queued;
         int is_apart; /* forked, with files of its own */
-        int is_held;  /* stopped while it is forked: its queue does not move */
+        /* Its interpreter was started from the sandbox's files, for this reason; "": it was forked. */
+        char cold_why[CONTEXT_COLD_WHY_MAX];
+        unsigned setups_left; /* of its interpreter, before it may open */
+        int is_held;          /* stopped while it is forked: its queue does not move */
         /* The starts of other sandboxes whose contexts it was forked from, one from another: it
          * ends with each of these boxes, for they are beneath its own. */
         uint64_t lives[CONTEXT_LIVES_MAX];
@@ -136,6 +140,23 @@ void context_signal(struct context *c);
 /* Use an instance that is ready: its agent gets a request of that method ("open", "enter"), and
  * lives after the answer. */
 int context_adopt(struct context *c, struct instance *instance, const char *method, struct cloche_err *e);
+
+/* -- cold.c: an interpreter that is started, not forked */
+
+/* Why the prepared interpreter cannot be used in this sandbox, whatever its programs did; NULL: it
+ * can be. */
+const char *context_cold_reason(const struct sandbox *s);
+/* Refuse options that such an interpreter cannot have. */
+int context_cold_check(const struct context *c, const char *why, struct cloche_err *e);
+/* Start it; if that cannot be, the context ends. */
+void context_start_cold(struct context *c, const char *why);
+/* The agent is there: send the set-ups. Its answers go to context_setup_answered. */
+int context_begin_setups(struct context *c, struct cloche_err *e);
+void context_setup_answered(struct context *c, const struct rpc_message *m);
+/* Say more about the end of an interpreter that was not ready yet, from its last words. */
+void context_explain_cold_end(struct context *c, struct cloche_err *e);
+/* context.c: the set-ups ran. */
+int context_open(struct context *c, struct cloche_err *e);
 
 /* -- context-task.c: requests to the agent, and its messages */
 

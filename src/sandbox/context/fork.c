@@ -284,7 +284,7 @@ void context_fork_failed(struct context_fork *fork, const json_t *about)
 
         for (unsigned i = 0; i < fork->count; i++)
                 if (fork->children[i].instance && (json_int_t)fork->children[i].instance->fork == index) {
-                        instance_fork_failed(fork->children[i].instance, message ? message : "");
+                        instance_fork_failed(fork->children[i].instance, message ? message : "", 0);
                         return;
                 }
 }
@@ -568,7 +568,10 @@ static struct context *forkable_of(struct sandbox_request *request, struct cloch
 
         if (!c)
                 return NULL;
-        if (!c->is_forkable)
+        if (c->cold_why[0])
+                err_set(e, CLOCHE_E_STATE, "the context \"%s\" was started cold, so it cannot be forked: %.150s",
+                        c->name, c->cold_why);
+        else if (!c->is_forkable)
                 err_set(e, CLOCHE_E_STATE,
                         "the context \"%s\" was not created as forkable (context.create with forkable, context create "
                         "--forkable)",

@@ -111,7 +111,7 @@ static int make(struct sandboxes *all, int64_t principal, const struct image *im
 
         opt.code = code;
         if (r == 0)
-                r = cloche_prefix_start(all->engine, &opt, &n->prefix, e);
+                r = prefix_make(all->engine, &opt, &n->prefix, e);
         free(code);
         if (r < 0) {
                 free(n);
@@ -221,6 +221,8 @@ int sandboxes_warm(struct sandboxes *all, int64_t principal, const char *languag
                 snprintf(language, sizeof(language), "%.*s",
                          (int)(size < sizeof(language) ? size : sizeof(language) - 1), languages);
                 r = context_notebook_find(all, principal, &own, language, &runtime, &template, e);
+                if (r == 0)
+                        template_start(template);
                 languages += size + (languages[size] == ',');
         }
         return r;

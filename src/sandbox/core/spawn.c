@@ -36,6 +36,7 @@ static const char *const root_env[] = {
         "USER=root",
         "LOGNAME=root",
         "PIP_ROOT_USER_ACTION=ignore",
+        "NODE_PATH=/usr/local/lib/node_modules:/usr/lib/node_modules", /* npm -g, of Debian and of Node */
 };
 
 static const char *const common_env[] = {

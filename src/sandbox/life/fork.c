@@ -193,6 +193,8 @@ static const char *why_not(const struct context *c)
                 return "it has ended";
         if (c->state == CONTEXT_STARTING)
                 return "it is being started";
+        if (c->cold_why[0])
+                return "its interpreter was started cold: only a forked one can be forked again";
         if (!c->is_forkable)
                 return "it was not created as forkable (context.create with forkable, context create --forkable)";
         if (c->fork)

@@ -1359,6 +1359,10 @@ export interface Context {
   pid?: number
   /** Name and version of a started interpreter: IPython 8.5.0 on Python 3.11.2 if the image has IPython, else Python 3.11.2, without IPython's syntax in cells (runtimes/python/README.md, Contexts). */
   interpreter?: string
+  /** forked: its interpreter is a copy of a prepared one; cold: it was started from the sandbox's own files, in the sandbox's network, and cannot be forked. */
+  start: 'forked' | 'cold'
+  /** The reason why it was started cold. */
+  coldWhy?: string
   /** The prefix it was made from. */
   prefix?: string
   /** The context it was forked from. */
@@ -1397,6 +1401,10 @@ export interface ContextCreated {
   pid?: number
   /** Name and version of a started interpreter: IPython 8.5.0 on Python 3.11.2 if the image has IPython, else Python 3.11.2, without IPython's syntax in cells (runtimes/python/README.md, Contexts). */
   interpreter?: string
+  /** forked: its interpreter is a copy of a prepared one; cold: it was started from the sandbox's own files, in the sandbox's network, and cannot be forked. */
+  start: 'forked' | 'cold'
+  /** The reason why it was started cold. */
+  coldWhy?: string
   /** The prefix it was made from. */
   prefix?: string
   /** The context it was forked from. */
