@@ -190,7 +190,7 @@ static int arrange_groups(const struct jail_plan *plan, const int *lifted, struc
         return 0;
 }
 
-/* Of a sharing box with a runtime, which is closed before exec. */
+/* The runtime's descriptor in a sharing box; it is closed before exec. */
 static int runtime_number(const struct jail_plan *plan)
 {
         return JAIL_GROUPS_FD + (int)plan->tasks_count;

@@ -231,8 +231,8 @@ static int check_service(const struct keeper_service_spec *service, struct cloch
         return 0;
 }
 
-/* A sharing box takes everything from the other box except the limits of its programs and a runtime;
- * beneath a template it takes only some of it. */
+/* A sharing box takes everything from the other box except the limits of its programs and a
+ * runtime; beneath a template it takes only some of it. */
 static int check_sharing(const struct keeper_box_spec *spec, struct cloche_err *e)
 {
         int is_sharing = spec->shared_with != KEEPER_NO_BOX;

@@ -67,7 +67,7 @@ struct instance {
          * is called with an error. */
         void (*on_exit)(struct instance *instance, const struct init_answer *exit);
         void *owner;
-        /* Of a context whose interpreter is started in its box, not forked; NULL. */
+        /* NULL, except of a context whose interpreter is started in its box, not forked. */
         const struct runtime *runtime;
         const struct image *image;
         struct template_child child;  /* of a context only: followed from the request to fork on */
@@ -153,9 +153,10 @@ int instance_fork(struct cloche_engine *engine, struct parent_box *parent_box, c
                   struct instance **ret, struct cloche_err *e);
 /* Go on from INSTANCE_MADE. A failure is only returned; no callback reports it. */
 int instance_fork_resume(struct instance *instance, struct cloche_err *e);
-/* Call it when the context sends `failed` {fork, message} with instance->fork: on_ready is called
- * with that error, whose os_errno is code, at once or at the keeper's answer. (`exited` {fork, ...} of a context
- * reports the exit of its child, already known from the end of the instance's own channel; status -1: unknown.) */
+/* Call it when the context sends `failed` {fork, message} with instance->fork: on_ready is
+ * called with that error, whose os_errno is code, at once or at the keeper's answer. (`exited`
+ * {fork, ...} of a context reports the exit of its child, already known from the end of the
+ * instance's own channel; status -1: unknown.) */
 void instance_fork_failed(struct instance *instance, const char *message, int code);
 
 #endif

@@ -1,8 +1,8 @@
-/* Interpreters of contexts that are started from the sandbox's own files, where the prepared one does
- * not fit: it has other files in memory, or other users. The box is one beside the sandbox's
- * (keeper/box-shared.c): it has the sandbox's mounts, users and rights, and no right of a template.
- * So it runs the set-ups of the notebook and of the caller's prefix itself. Runs in:
- * cloched-engine, on its loop, with the rights of the daemon's user. */
+/* Interpreters of contexts that are started from the sandbox's own files, where the prepared one
+ * does not fit: it has other files in memory, or other users. The box is one beside the
+ * sandbox's (keeper/box-shared.c): it has the sandbox's mounts, users and rights, and no right
+ * of a template. So it runs the set-ups of the notebook and of the caller's prefix itself. Runs
+ * in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "context.h"
 
 #include "base/err.h"

@@ -643,7 +643,8 @@ int context_open(struct context *c, struct cloche_err *e)
         return request_open(c, "open", e);
 }
 
-/* Undo a part of the start: its request to open, and what was there for it. The other tasks stay. */
+/* Undo a part of the start: its request to open, and what was there for it. The other tasks
+ * stay. */
 static void start_again_cold(struct context *c, const char *why)
 {
         struct context_task *task;

@@ -38,7 +38,8 @@ struct context {
         uint64_t count; /* number of cells in this life */
         int is_forkable, is_doomed, is_queued;
         int is_apart; /* forked, with files of its own */
-        /* Its interpreter was started from the sandbox's files, for this reason; "": it was forked. */
+        /* Its interpreter was started from the sandbox's files, for this reason; "": it was
+         * forked. */
         char cold_why[CONTEXT_COLD_WHY_MAX];
         unsigned setups_left; /* of its interpreter, before it may open */
         int is_held;          /* stopped while it is forked: its queue does not move */
