@@ -135,7 +135,7 @@ def prefixes(n):
 
 
 def packages(n):
-    """What pip and npm install as root is found by commands and by cells, also by those that live already."""
+    """Packages that pip and npm install as root are found by commands and by cells, also by contexts that live already."""
     if not os.path.isdir(PIP) or not os.path.isdir(NPM):
         return print("pip's wheel or npm is not on this host")
     late, js = "import hellopy; print(hellopy.version)", "console.log(require('hellojs').version)"

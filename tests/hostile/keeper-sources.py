@@ -41,6 +41,11 @@ def check(owner, mode, *before):
             for sources in ({"runtime": directory + "/open"}, {"image": directory}, {"runtime": PYTHON + "/../../../" + directory + "/open"}, {"runtime": os.path.dirname(PYTHON)},
                             {"image": "/"}, {"runtime": PYTHON + "/."}, {"runtime": PYTHON + "/.."}):
                 equal((sources, outcome(keeper, **sources)), (sources, "forbidden"))
+            sandbox = keeper.sandbox()
+            for runtime in (directory + "/open", os.path.dirname(PYTHON), PYTHON + "/.."):
+                equal((runtime, outcome(keeper, shared=sandbox.name, runtime=runtime)), (runtime, "forbidden"))
+            said = sandbox.share(runtime=PYTHON).said("ls /run/cloche; echo; ls -l /proc/1/fd /proc/$$/fd 2>&1")
+            assert "agent.py" in said and directory not in said and RUNTIMES not in said, said
             equal(outcome(keeper), "made")  # the twins
             said = keeper.box(runtime=PYTHON).said("ls /run/cloche")
             assert "agent.py" in said, said

@@ -383,12 +383,18 @@ static void on_signal_sent(void *data, const struct init_answer *answer, int fd,
                 context_tasks_begin(c);
 }
 
+/* As the agent reported it or, before, PID 1; 0: a fork that did not report. */
+static int32_t pid_of(const struct context *c)
+{
+        return !c->pid && c->cold_why[0] && c->instance ? c->instance->box.pid : c->pid;
+}
+
 static int send_signal(struct context *c, int number)
 {
         struct cloche_err e;
 
-        if (!c->pid || c->control.fd < 0 ||
-            sandbox_send_kill(&c->control, c->pid, number, 0, NULL, 0, on_signal_sent, c, &e) < 0)
+        if (!pid_of(c) || c->control.fd < 0 ||
+            sandbox_send_kill(&c->control, pid_of(c), number, 0, NULL, 0, on_signal_sent, c, &e) < 0)
                 return 0;
         c->signals_in_flight++;
         return 1;
@@ -425,7 +431,7 @@ static void await_status(struct context *c)
         if (!c->instance || (!c->instance->child.of && !c->cold_why[0]))
                 end_by_itself(c);
         else
-                sandbox_timer_start(c->end_timer, on_no_status, c->pid ? END_PATIENCE_MS : REPORT_PATIENCE_MS, 0);
+                sandbox_timer_start(c->end_timer, on_no_status, pid_of(c) ? END_PATIENCE_MS : REPORT_PATIENCE_MS, 0);
 }
 
 /* -- the start -------------------------------------------------------------------------------------------------- */
