@@ -376,6 +376,7 @@ static int load_definition(struct sandboxes *all, int64_t principal, const char 
         if (s->is_dirty)
                 sandbox_store_lost(s, s->paused_ms ? s->paused_ms : clock_real_ms());
         s->is_dirty = 0;
+        sandbox_deadline_settle(s);
         if (!s->has_files_only)
                 s->paused_ms = 0;
         json_decref(object);

@@ -164,6 +164,14 @@ void sandbox_deadline_read(struct sandbox *s, const json_t *object)
                 deadline->end_ns = ends_ms > now_ms ? now_ns + (ends_ms - now_ms) * 1000000 : now_ns; /* passed: now */
 }
 
+void sandbox_deadline_settle(struct sandbox *s)
+{
+        struct deadline *d = &s->deadline;
+
+        if (d->end_ns && d->end_action != SANDBOX_ACTION_DELETE && clock_now_ns() >= d->end_ns)
+                d->end_ns = 0;
+}
+
 /* Programs that run no more need no stop and no pause. */
 static int is_for_state(const struct sandbox *s, enum sandbox_action action)
 {
@@ -177,13 +185,11 @@ void sandbox_deadline_tidy(struct sandbox *s, uint64_t now_ns)
 
         if (s->is_pooled || s->is_deleted || now_ns < d->retry_ns)
                 return;
-        if (is_over && is_for_state(s, d->end_action)) {
+        if (is_over && is_for_state(s, d->end_action))
                 actions[d->end_action].act(s);
-        } else if (is_over && (s->state == SANDBOX_PAUSED || s->state == SANDBOX_STOPPED)) {
-                d->end_ns = 0; /* it was done, or has no object: the next use has no deadline */
-        } else if (s->state == SANDBOX_RUNNING && s->idle_ms && !sandbox_is_busy(s) &&
-                   now_ns - s->used_ns > s->idle_ms * 1000000 && now_ns >= s->save_retry_ns &&
-                   !contexts_have_forks(s)) {
+        else if (is_over && (s->state == SANDBOX_PAUSED || s->state == SANDBOX_STOPPED))
+                sandbox_deadline_settle(s); /* it was so before */
+        else if (s->state == SANDBOX_RUNNING && s->idle_ms && !sandbox_is_busy(s) &&
+                 now_ns - s->used_ns > s->idle_ms * 1000000 && now_ns >= s->save_retry_ns && !contexts_have_forks(s))
                 actions[d->idle_action].act(s);
-        }
 }

@@ -18,6 +18,9 @@ void sandbox_deadline_open(struct sandboxes *all);
 void sandbox_deadline_describe(const struct deadline *deadline, json_t *object);
 void sandbox_deadline_write(const struct sandbox *s, json_t *object);
 void sandbox_deadline_read(struct sandbox *s, const json_t *object);
+/* A sandbox that was stopped or paused when its time was over has no end any more, so that its
+ * next use is not stopped at once. */
+void sandbox_deadline_settle(struct sandbox *s);
 /* Called every second: do the action that is due. */
 void sandbox_deadline_tidy(struct sandbox *s, uint64_t now_ns);
 

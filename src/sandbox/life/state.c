@@ -6,6 +6,7 @@
  * the processes, so a paused sandbox whose keeper or daemon ends has its files only. Runs in:
  * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "state.h"
+#include "deadline.h"
 #include "sandbox/core/store.h"
 
 #include "base/clock.h"
@@ -68,6 +69,8 @@ void sandbox_set_state(struct sandbox *s, enum sandbox_state state)
         STATE_CHECK(transitions, s->state, state);
         s->state = state;
         note_pause(s);
+        if (state == SANDBOX_PAUSED || state == SANDBOX_STOPPED)
+                sandbox_deadline_settle(s);
         /* Before anybody is told of the pause, and before anything changes after it: the
          * daemon may be killed then. If the definition cannot be written, the next daemon
          * reports the sandbox as stopped. */
