@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """sandbox.list: filters, order and pages, over frames and HTTP."""
+import datetime
 import os
 import sys
 from urllib.parse import quote
@@ -49,8 +50,16 @@ def test_filters():
         equal(names(frames, createdAfter=first, createdBefore=third), ["web-2"])
         equal(names(frames, createdAfter="2020"), ["web-1", "web-2", "db"])
         equal(names(frames, createdBefore="2020-01-01"), [])
+        for time in ("2020-02-29T07:30:00Z", "2020-02-29T07:30:00.5Z", "2020-02-29T07:30:00.123456Z", "2020-02-29T07:30:00+14:00", "2020-02-29T07:30:00.1-00:30"):
+            equal(names(frames, createdAfter=time, createdBefore="9" + time[1:]), ["web-1", "web-2", "db"], time)
+        for hours in (0, 5.5, -3):  # the same moments elsewhere
+            zone = datetime.timezone(datetime.timedelta(hours=hours))
+            after, before = (datetime.datetime.fromisoformat(time[:-1] + "+00:00").astimezone(zone).isoformat(timespec="microseconds") for time in (first, third))
+            equal(names(frames, createdAfter=after, createdBefore=before), ["web-2"], after)
         for params, word in (({"state": "sleeping"}, "expected running"), ({"order": "size"}, "expected created"), ({"limit": 0}, "at least 1"),
                              ({"createdAfter": "yesterday"}, "expected a time"), ({"createdBefore": "2026-1"}, "expected a time"),
+                             ({"createdAfter": "2026-02-31T07:30:00Z"}, "expected a time"), ({"createdAfter": "2026-02-01T07:30:00+24:00"}, "expected a time"),
+                             ({"createdAfter": "2026-02-01T07:30:00Zx"}, "expected a time"), ({"createdAfter": "2026-02-01T07:30:00 01:00"}, "expected a time"),
                              ({"after": "x"}, "expected the next"), ({"after": "created:1:a", "order": "name"}, "expected the next"),
                              ({"after": "created:01:a"}, "expected the next"), ({"after": "name:0:" + "x" * 70, "order": "name"}, "expected the next")):
             error = frames.refused("sandbox.list", **params)

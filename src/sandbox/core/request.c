@@ -10,9 +10,11 @@
 #include "engine/loop/handle.h"
 #include "wire/value.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define TEXT_BYTES_MAX (64u << 10)
 #define ATTACHMENTS_MAX (FRAME_BYTES_MAX / 2)
@@ -454,24 +456,67 @@ const char *sandbox_request_bytes(const struct sandbox_request *request, const c
         return *ret_size ? request->attachments.data + json_integer_value(json_object_get(value, "at")) : "";
 }
 
+#define TIME_FORM "dddd-dd-ddTdd:dd:dd.dddZ"
+#define TIME_SECONDS_SIZE 19 /* of it, up to the fraction */
+
+/* The rest of a time of RFC 3339 behind its seconds: a fraction, then Z or a distance from UTC. */
+static int read_time_end(const char *text, int64_t *ret_ms)
+{
+        int hours = 0, minutes = 0, size = 0;
+        int64_t unit = 100;
+        char sign[2];
+
+        *ret_ms = 0;
+        if (*text == '.' && isdigit((unsigned char)text[1]))
+                for (text++; isdigit((unsigned char)*text); text++, unit /= 10)
+                        *ret_ms += (*text - '0') * unit;
+        if (strcmp(text, "Z") == 0)
+                return 0;
+        if (sscanf(text, "%1[+-]%2d:%2d%n", sign, &hours, &minutes, &size) != 3 || size != 6 || text[size] ||
+            hours < 0 || hours > 23 || minutes < 0 || minutes > 59)
+                return -EINVAL;
+        *ret_ms += (sign[0] == '+' ? -1 : 1) * (hours * 60 + minutes) * INT64_C(60000);
+        return 0;
+}
+
+/* A complete time in our form; NULL: it is none. */
+static json_t *read_time(const char *text)
+{
+        struct tm tm = {0};
+        const char *end = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
+        int day = tm.tm_mday;
+        int64_t ms = 0, seconds = end ? timegm(&tm) : 0;
+
+        return end && end - text == TIME_SECONDS_SIZE && tm.tm_mday == day && read_time_end(end, &ms) == 0 &&
+                               seconds * 1000 + ms >= 0
+                       ? sandbox_time_json((uint64_t)(seconds * 1000 + ms))
+                       : NULL;
+}
+
 /* Times are compared as texts of our form, so a part of one is a time too: 2026-11-28. */
 int sandbox_request_time(const struct sandbox_request *request, const char *name, const char **ret,
                          struct cloche_err *e)
 {
+        static const char form[] = TIME_FORM;
         const char *time = sandbox_request_text(request, name);
-        static const char form[] = "dddd-dd-ddTdd:dd:dd.dddZ";
         size_t size = time ? strlen(time) : 0, i = 0;
+        json_t *whole;
 
+        *ret = time;
         while (i < size && i < sizeof(form) - 1 &&
                (form[i] == 'd' ? time[i] >= '0' && time[i] <= '9' : time[i] == form[i]))
                 i++;
-        *ret = time;
-        return !time || (size >= 4 && i == size && form[i] != 'd')
-                       ? 0
-                       : err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                                 "%s \"%.40s\": expected a time in UTC such as 2026-11-28T07:30:00.000Z, or its "
-                                 "beginning",
-                                 name, time);
+        if (!time || (size >= 4 && i == size && form[i] != 'd'))
+                return 0;
+        whole = i >= TIME_SECONDS_SIZE ? read_time(time) : NULL;
+        if (whole && json_object_set_new(request->params, name, whole) == 0) {
+                *ret = json_string_value(whole);
+                return 0;
+        }
+        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                       "%s \"%.40s\": expected a time such as 2026-11-28T07:30:00Z, or in UTC its beginning, such as "
+                       "2026-11-28",
+                       name, time);
 }
 
 /* -- answers -------------------------------------------------------------------------------------------------- */
