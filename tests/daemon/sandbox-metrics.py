@@ -19,7 +19,7 @@ def test_a_history():
     with Clock() as clock, Daemon(env=clock.env) as daemon, daemon.frames() as frames:
         frames.call("exec", sandbox="a", command="head -c 3000000 /dev/zero > f")
         frames.call("process.start", sandbox="a", command="while :; do :; done", process="p")
-        wait_for(lambda: len(samples(frames)) == 1)
+        equal(len(samples(frames)), 1, "also of one that is young")
         for count in (2, 3):
             clock.let_pass(6, frames)
             wait_for(lambda: len(samples(frames)) == count)

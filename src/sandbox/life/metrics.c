@@ -130,7 +130,8 @@ static json_t *sample_json(const struct sample *sample)
 
 int handle_METRICS(struct sandbox_request *request, struct cloche_err *e)
 {
-        const struct metrics *m = request->sandbox->metrics;
+        struct sandbox *s = request->sandbox;
+        const struct metrics *m;
         const char *from, *to;
         json_t *list;
         int r = sandbox_request_time(request, "from", &from, e);
@@ -139,6 +140,9 @@ int handle_METRICS(struct sandbox_request *request, struct cloche_err *e)
                 r = sandbox_request_time(request, "to", &to, e);
         if (r < 0)
                 return r;
+        if (!s->metrics) /* it has begun to run in this second */
+                sandbox_metrics_tidy(s, clock_now_ns());
+        m = s->metrics;
         list = json_array();
         for (size_t i = 0; m && i < m->count; i++) {
                 json_t *sample = sample_json(&m->rows[(m->next + SAMPLES_MAX - m->count + i) % SAMPLES_MAX]);
