@@ -104,9 +104,11 @@ def test_mounts_of_a_sandbox():
 
 def test_names_that_do_not_exist():
     with daemon():
-        for words in (("sandbox", "rm"), ("sandbox", "stop"), ("sandbox", "save"), ("sandbox", "set", "--idle", "5m"), ("events",)):
+        for words in (("sandbox", "rm"), ("sandbox", "stop"), ("sandbox", "save"), ("sandbox", "set", "--idle", "5m"), ("events",), ("ps",), ("ports",), ("context", "list")):
             bad_input(*words, "absent", says=r'there is no sandbox "absent" \(cloche sandbox ls lists them')
-        equal(rows("sandbox", "ls"), [])
+        for words in (("logs", "absent", "p"), ("kill", "absent", "p"), ("watch", "absent", "/workspace"), ("context", "get", "absent", "c"), ("cp", "absent:f", "host-file")):
+            bad_input(*words, says=r'there is no sandbox "absent" \(cloche sandbox ls lists them')
+        equal(rows("sandbox", "ls"), [], "a mistyped name makes none")
         ok("sandbox", "create", "there")
         bad_input("kill", "there", "none", says=r'there is no process "none" in this sandbox \(cloche ps SANDBOX lists them')
         bad_input("context", "get", "there", "none", says=r'there is no context "none" in this sandbox \(cloche context list SANDBOX lists them')

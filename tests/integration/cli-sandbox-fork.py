@@ -17,9 +17,15 @@ def test_forks():
         done = cli("sandbox", "fork", "a", "b", "c")
         equal((done.code, done.stdout), (0, b"b\nc\n"))
         assert b"not copied: process p: " in done.stderr, done
+        ok("context", "create", "a", "plain", "--language", "bash")
+        assert b"(cloche context create --forkable)" in cli("sandbox", "fork", "a", "e").stderr
+        ok("sandbox", "rm", "e")
         equal(ok("exec", "c", "--", "cat f; echo $WHO"), b"one\nAda\n")
         bad_input("sandbox", "fork", "a", "b", says="already")
-        bad_input("sandbox", "fork", "a", "d", "--count", "2", says="names")
+        bad_input("sandbox", "fork", "a", "d", "--count", "2", says="names.*leave --count out")
+        bad_input("sandbox", "pause", "a", "--no-memory", "--no-save", says="^cloche: --no-memory and --no-save would keep nothing")
+        bad_input("sandbox", "commit", "a", "x", says="make it with --writable-root")
+        equal(json.loads(ok("sandbox", "ls", "--json", "--filter", "created-after=2020-02-29T07:30:00Z"))[0]["sandbox"], "a")
         bad_input("sandbox", "fork", "a", "--forkable", says="no option")
         made = rows("sandbox", "fork", "b", "--count", "2")
         equal((len(made["sandboxes"]), made["omitted"]), (2, []))

@@ -291,66 +291,77 @@ const struct cli_handler command_context_create = {
 };
 const struct cli_handler command_context_list = {
         .run = list,
+        .of_existing = 1,
         .expected = "a sandbox",
         .positional_min = 1,
         .positional_max = 1,
 };
 const struct cli_handler command_context_get = {
         .run = get,
+        .of_existing = 1,
         .expected = A_CONTEXT,
         .positional_min = 2,
         .positional_max = 2,
 };
 const struct cli_handler command_context_delete = {
         .run = drop,
+        .of_existing = 1,
         .expected = "a sandbox and contexts",
         .positional_min = 2,
         .positional_max = CLI_WORDS_MAX,
 };
 const struct cli_handler command_context_restart = {
         .run = restart,
+        .of_existing = 1,
         .expected = A_CONTEXT,
         .positional_min = 2,
         .positional_max = 2,
 };
 const struct cli_handler command_context_interrupt = {
         .run = interrupt,
+        .of_existing = 1,
         .expected = A_CONTEXT,
         .positional_min = 2,
         .positional_max = 2,
 };
 const struct cli_handler command_context_describe = {
         .run = describe,
+        .of_existing = 1,
         .expected = A_CONTEXT,
         .positional_min = 2,
         .positional_max = 2,
 };
 const struct cli_handler command_context_fork = {
         .run = fork_context,
+        .of_existing = 1,
         .expected = A_CONTEXT,
         .positional_min = 2,
         .positional_max = 2,
 };
 const struct cli_handler command_context_checkpoint = {
         .run = checkpoint,
+        .of_existing = 1,
         .expected = A_CONTEXT,
         .positional_min = 2,
         .positional_max = 3,
 };
 const struct cli_handler command_context_checkpoints = {
         .run = checkpoints,
+        .of_existing = 1,
         .expected = A_CONTEXT,
         .positional_min = 2,
         .positional_max = 2,
 };
 const struct cli_handler command_context_rollback = {
         .run = rollback,
+        .of_existing = 1,
         .expected = A_CONTEXT,
         .positional_min = 2,
         .positional_max = 3,
 };
 const struct cli_handler command_context_forget = {
         .run = forget,
+        .of_existing = 1,
         .expected = "a sandbox, a context and checkpoints",
         .positional_min = 3,
         .positional_max = CLI_WORDS_MAX,

@@ -155,6 +155,11 @@ static int cp(struct cli_request *request)
                 code = sandbox_open(request, &copy.client);
         if (code)
                 return code;
+        code = from ? sandbox_require(&copy.client, copy.sandbox) : 0;
+        if (code) {
+                daemon_close(&copy.client);
+                return code;
+        }
         sandbox_print_lost(&copy.client, request, copy.sandbox);
         progress_start("copying");
         code = from ? cli_copy_out(&copy, from, target) : cli_copy_in(&copy, source, to);

@@ -185,6 +185,7 @@ const struct cli_handler command_git = {
 
 const struct cli_handler command_watch = {
         .run = watch,
+        .of_existing = 1,
         .expected = "a sandbox and a path",
         .positional_min = 2,
         .positional_max = 2,

@@ -258,6 +258,7 @@ static int dispatch(const struct cli_command *command, int argc, char **argv)
                 return cli_bad("out of memory");
         code = options_parse(command, argc, argv, request);
         progress_allow(!request->json);
+        request->is_of_existing = command->handler->of_existing;
         if (code == 0)
                 code = command->handler->run(request);
         progress_end();

@@ -180,6 +180,7 @@ static int net(struct cli_request *request)
 
 const struct cli_handler command_ports = {
         .run = ports,
+        .of_existing = 1,
         .expected = "a sandbox",
         .positional_min = 1,
         .positional_max = 1,

@@ -189,6 +189,7 @@ static int kill_process(struct cli_request *request)
 
 const struct cli_handler command_ps = {
         .run = ps,
+        .of_existing = 1,
         .expected = "a sandbox",
         .positional_min = 1,
         .positional_max = 1,
@@ -196,6 +197,7 @@ const struct cli_handler command_ps = {
 
 const struct cli_handler command_logs = {
         .run = logs,
+        .of_existing = 1,
         .expected = "a sandbox and a process",
         .positional_min = 2,
         .positional_max = 2,
@@ -203,6 +205,7 @@ const struct cli_handler command_logs = {
 
 const struct cli_handler command_kill = {
         .run = kill_process,
+        .of_existing = 1,
         .expected = "a sandbox and a process",
         .positional_min = 2,
         .positional_max = 2,

@@ -1,6 +1,7 @@
 /* cloche sandbox create, ls, get, metrics, set, stop, save, commit, pause, resume, fork,
  * snapshot, rm; cloche snapshot ls, get, rm; cloche packages ls, rm. Runs in: the CLI, as its
  * user. */
+#include "cli/options/members.h"
 #include "cli/options/options.h"
 #include "cli/options/quantity.h"
 #include "cli/output/object.h"
@@ -119,6 +120,9 @@ static int metrics(struct cli_request *request)
 
         if (code == 0)
                 print_rows(json_object_get(answer, "samples"), request->json, print_sample);
+        if (code == 0 && json_array_size(json_object_get(answer, "samples")) == 0)
+                fprintf(stderr, "cloche: there are no samples: %s has not run since the daemon was started\n",
+                        request->positional[0]);
         json_decref(answer);
         return code;
 }
@@ -257,6 +261,7 @@ static json_t *fork_params(const struct cli_request *request)
 static int fork_it(struct cli_request *request)
 {
         json_t *forks = NULL;
+        char text[MEMBERS_TEXT_BYTES];
         const json_t *row;
         size_t i;
         int code = sandbox_request_once(request, "sandbox.fork", fork_params(request), &forks);
@@ -271,7 +276,7 @@ static int fork_it(struct cli_request *request)
                         fprintf(stderr, "cloche: not copied: %s ", sandbox_text(row, "kind"));
                         print_name(stderr, sandbox_text(row, "name"));
                         fputs(": ", stderr);
-                        print_name(stderr, sandbox_text(row, "reason"));
+                        print_name(stderr, members_of_sandbox(sandbox_text(row, "reason"), text));
                         fputc('\n', stderr);
                 }
         json_decref(forks);

@@ -101,19 +101,20 @@ const char *members_of_run(const struct cli_request *request, const char *messag
         return message;
 }
 
-/* A way out that names an operation, as the command that does it. */
+/* A piece of a message that names an operation or a member, as the command or the option that
+ * does it. A longer piece precedes those that it contains. */
 static const char *way_out(const char *message, char ret[MEMBERS_TEXT_BYTES])
 {
         static const struct {
-                const char *operation, *command;
-        } ends[] = {
+                const char *piece, *words;
+        } pieces[] = {
+                {" (volume.list lists them): make it by volume.create",
+                 " (cloche volume ls lists them): make it by cloche volume create"},
                 {" (sandbox.list lists them)", " (cloche sandbox ls lists them)"},
                 {" (packages.list lists them)", " (cloche packages ls lists them)"},
                 {" (volume.list lists them)", " (cloche volume ls lists them)"},
                 {" (snapshot.list lists them)", " (cloche snapshot ls lists them)"},
                 {", or delete it (snapshot.delete)", ", or remove it (cloche snapshot rm)"},
-                {" (volume.list lists them): make it by volume.create",
-                 " (cloche volume ls lists them): make it by cloche volume create"},
                 {"writableRoot: name an image of the store (image)",
                  "--writable-root: name an image of the store (--image)"},
                 {"root: name an image of the store (image)", "--root: name an image of the store (--image)"},
@@ -124,15 +125,28 @@ static const char *way_out(const char *message, char ret[MEMBERS_TEXT_BYTES])
                 {" (process.list lists them)", " (cloche ps SANDBOX lists them)"},
                 {" (context.list lists them)", " (cloche context list SANDBOX lists them)"},
                 {" (context.checkpoints lists them)", " (cloche context checkpoints SANDBOX CONTEXT lists them)"},
+                {" (context.create with forkable, context create --forkable)", " (cloche context create --forkable)"},
+                {" (context.delete)", " (cloche context delete)"},
+                {" (context.restart)", " (cloche context restart)"},
+                {" (context.forget)", " (cloche context forget)"},
+                {" (context.checkpoint)", " (cloche context checkpoint)"},
+                {" (sandbox.stop)", " (cloche sandbox stop)"},
+                {" (port.unexpose)", " (cloche ports --unexpose)"},
+                {" (save: false omits that)", " (--no-save omits that)"},
+                {"memory: false and save: false would keep nothing", "--no-memory and --no-save would keep nothing"},
+                {" has no changes of its image: make it with writableRoot",
+                 " has no changes of its image: make it with --writable-root"},
+                {": leave count out, or give as many names", ": leave --count out, or give as many names"},
+                {"count must be 1 to ", "--count must be 1 to "},
         };
-        size_t size = strlen(message);
 
-        for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
-                size_t end = strlen(ends[i].operation);
+        for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
+                const char *at = strstr(message, pieces[i].piece);
 
-                if (size < end || strcmp(message + size - end, ends[i].operation) != 0)
+                if (!at)
                         continue;
-                snprintf(ret, MEMBERS_TEXT_BYTES, "%.*s%s", (int)(size - end), message, ends[i].command);
+                snprintf(ret, MEMBERS_TEXT_BYTES, "%.*s%s%s", (int)(at - message), message, pieces[i].words,
+                         at + strlen(pieces[i].piece));
                 return ret;
         }
         return NULL;

@@ -25,6 +25,7 @@ struct cli_request {
         char *code; /* owned */
         size_t code_size;
         int have_code, json;
+        int is_of_existing;         /* of its command */
         int is_code_stdin;          /* code was read from standard input */
         const char *stdin_is_for;   /* the option that read it; NULL: none */
         char *texts[CLI_TEXTS_MAX]; /* values read from files, owned */

@@ -102,6 +102,8 @@ int sandbox_open(const struct cli_request *request, struct daemon_client *ret)
         if (ret->notice[0])
                 print_line(ret->notice, "");
         code = check_strict(request, ret);
+        if (code == 0 && request->is_of_existing)
+                code = sandbox_require(ret, request->positional[0]);
         if (code)
                 daemon_close(ret);
         return code;
