@@ -38,6 +38,15 @@ int buf_append(struct buf *b, const void *data, size_t size)
         return 0;
 }
 
+int buf_quote(struct buf *b, const char *word)
+{
+        int r = buf_append(b, "'", 1);
+
+        for (; r == 0 && *word; word++)
+                r = *word == '\'' ? buf_append(b, "'\\''", 4) : buf_append(b, word, 1);
+        return r == 0 ? buf_append(b, "'", 1) : r;
+}
+
 void buf_consume(struct buf *b, size_t size)
 {
         if (size > b->size)

@@ -20,6 +20,8 @@ int buf_append(struct buf *b, const void *data, size_t size);
 /* Make room for size more bytes at the end; the pointer is valid until the next call. NULL for the
  * errors of buf_append. */
 char *buf_reserve(struct buf *b, size_t size);
+/* Append one word of a shell: 'it'\''s'. The same errors. */
+int buf_quote(struct buf *b, const char *word);
 /* Drop bytes at the front. */
 void buf_consume(struct buf *b, size_t size);
 void buf_done(struct buf *b);

@@ -101,13 +101,12 @@ static void test_values(void)
         const char *bytes;
         size_t size;
 
-        CHECK(container_bytes(text, NULL, &bytes, &size) && size == 4, "text");
-        CHECK(container_bytes(good, &attachments, &bytes, &size) && size == 2 && memcmp(bytes, "\377y", 2) == 0,
-              "bytes");
-        CHECK(!container_bytes(beyond, &attachments, &bytes, &size), "bytes that lie outside");
-        CHECK(!container_bytes(good, NULL, &bytes, &size) && !container_bytes(other, &attachments, &bytes, &size),
+        CHECK(door_bytes(text, NULL, &bytes, &size) && size == 4, "text");
+        CHECK(door_bytes(good, &attachments, &bytes, &size) && size == 2 && memcmp(bytes, "\377y", 2) == 0, "bytes");
+        CHECK(!door_bytes(beyond, &attachments, &bytes, &size), "bytes that lie outside");
+        CHECK(!door_bytes(good, NULL, &bytes, &size) && !door_bytes(other, &attachments, &bytes, &size),
               "what is neither");
-        made = container_string(good, &attachments);
+        made = door_string(good, &attachments);
         CHECK(strcmp(json_string_value(made), R "y") == 0, "as text");
         json_decref(text);
         json_decref(good);

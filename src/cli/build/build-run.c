@@ -158,7 +158,7 @@ static int put_mounts(struct build *b, const struct docker_step *step, int only_
 
 static int append_word(struct buf *text, const char *word)
 {
-        int r = sandbox_quote(text, word);
+        int r = buf_quote(text, word);
 
         return r < 0 ? r : buf_append(text, " ", 1);
 }

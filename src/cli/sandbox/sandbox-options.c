@@ -323,16 +323,6 @@ json_t *sandbox_network(const struct cli_request *request)
                          options->deny ? json_incref(options->deny) : json_array());
 }
 
-/* 'it'\''s' */
-int sandbox_quote(struct buf *out, const char *word)
-{
-        int r = buf_append(out, "'", 1);
-
-        for (; r == 0 && *word; word++)
-                r = *word == '\'' ? buf_append(out, "'\\''", 4) : buf_append(out, word, 1);
-        return r == 0 ? buf_append(out, "'", 1) : r;
-}
-
 json_t *sandbox_command(const struct cli_request *request)
 {
         _cleanup_buf_ struct buf text = BUF_INIT(16u << 20);
@@ -343,7 +333,7 @@ json_t *sandbox_command(const struct cli_request *request)
         for (size_t i = 0; r == 0 && i < request->run.argc; i++) {
                 r = i ? buf_append(&text, " ", 1) : 0;
                 if (r == 0)
-                        r = sandbox_quote(&text, request->run.argv[i]);
+                        r = buf_quote(&text, request->run.argv[i]);
         }
         return r == 0 ? json_stringn(text.data, text.size) : NULL;
 }

@@ -72,9 +72,6 @@ int sandbox_check_network(const struct cli_request *request);
  * arguments. NULL when out of memory. */
 json_t *sandbox_command(const struct cli_request *request);
 
-/* Append the word in single quotes, for a shell. 0 or an error of buf_append(). */
-int sandbox_quote(struct buf *out, const char *word);
-
 /* Print a value on standard output as one line of JSON. */
 void sandbox_print_json(const json_t *value);
 /* Convert bytes to text where possible; long output always arrives as bytes. */

@@ -44,14 +44,14 @@ static void run(struct container_request *q, const char *command, json_t *env, c
                        NULL, then);
 }
 
-static int has_failed(const struct container_reply *reply)
+static int has_failed(const struct door_reply *reply)
 {
         return json_integer_value(json_object_get(reply->result, "exitCode")) != 0;
 }
 
-static void tool_failed(struct container_request *q, const struct container_reply *reply, enum container_code code)
+static void tool_failed(struct container_request *q, const struct door_reply *reply, enum container_code code)
 {
-        json_t *printed = container_string(json_object_get(reply->result, "stderr"), reply->attachments);
+        json_t *printed = door_string(json_object_get(reply->result, "stderr"), reply->attachments);
 
         container_refuse(q, code, q->route->failed, NULL, "%s",
                          json_string_value(printed) && *json_string_value(printed) ? json_string_value(printed)
@@ -75,7 +75,7 @@ static void release(void *data)
         free(creation);
 }
 
-static void measured(struct container_request *q, const struct container_reply *reply)
+static void measured(struct container_request *q, const struct door_reply *reply)
 {
         const struct creation *creation = q->state;
 
@@ -85,7 +85,7 @@ static void measured(struct container_request *q, const struct container_reply *
                                       creation->is_squashed ? "squashfs" : "tar.zst"));
 }
 
-static void squashed(struct container_request *q, const struct container_reply *reply)
+static void squashed(struct container_request *q, const struct door_reply *reply)
 {
         if (has_failed(reply))
                 tool_failed(q, reply, CONTAINER_BACKUP_CREATE_FAILED);
@@ -102,7 +102,7 @@ static json_t *tar_path(const struct container_request *q)
         return json_sprintf("%s.%s.tar", container_text(q, "archivePath"), creation->random);
 }
 
-static void packed(struct container_request *q, const struct container_reply *reply)
+static void packed(struct container_request *q, const struct door_reply *reply)
 {
         const struct creation *creation = q->state;
         const char *format = json_string_value(json_object_get(container_field(q, "compression"), "format"));
@@ -118,7 +118,7 @@ static void packed(struct container_request *q, const struct container_reply *re
                                measured);
 }
 
-static void pack(struct container_request *q, const struct container_reply *reply)
+static void pack(struct container_request *q, const struct door_reply *reply)
 {
         const struct creation *creation = q->state;
 
@@ -154,7 +154,7 @@ static json_t *glob_of(const char *path, size_t size)
         return r == 0 ? json_stringn(glob.data ? glob.data : "", glob.size) : NULL;
 }
 
-static void ignored(struct container_request *q, const struct container_reply *reply)
+static void ignored(struct container_request *q, const struct door_reply *reply)
 {
         struct creation *creation = q->state;
         const char *bytes = "";
@@ -164,7 +164,7 @@ static void ignored(struct container_request *q, const struct container_reply *r
                 tool_failed(q, reply, CONTAINER_BACKUP_CREATE_FAILED);
                 return;
         }
-        (void)container_bytes(json_object_get(reply->result, "stdout"), reply->attachments, &bytes, &size);
+        (void)door_bytes(json_object_get(reply->result, "stdout"), reply->attachments, &bytes, &size);
         for (size_t at = 0; at < size;) {
                 size_t n = strnlen(bytes + at, size - at);
                 size_t bare = n > 0 && bytes[at + n - 1] == '/' ? n - 1 : n;
@@ -177,7 +177,7 @@ static void ignored(struct container_request *q, const struct container_reply *r
         make_parent(q);
 }
 
-static void can_squash(struct container_request *q, const struct container_reply *reply)
+static void can_squash(struct container_request *q, const struct door_reply *reply)
 {
         struct creation *creation = q->state;
 
@@ -214,7 +214,7 @@ void container_backup_create(struct container_request *q)
 
 /* -- restore --------------------------------------------------------------------------------------------------- */
 
-static void restored(struct container_request *q, const struct container_reply *reply)
+static void restored(struct container_request *q, const struct door_reply *reply)
 {
         if (has_failed(reply))
                 tool_failed(q, reply, CONTAINER_BACKUP_RESTORE_FAILED);
@@ -222,7 +222,7 @@ static void restored(struct container_request *q, const struct container_reply *
                 container_answer(q, json_pack("{s:b, s:O}", "success", 1, "dir", container_field(q, "dir")));
 }
 
-static void unpacked(struct container_request *q, const struct container_reply *reply)
+static void unpacked(struct container_request *q, const struct door_reply *reply)
 {
         (void)reply;
         run(q, commands[EXCHANGE],
@@ -230,7 +230,7 @@ static void unpacked(struct container_request *q, const struct container_reply *
             restored);
 }
 
-static void unsquashed(struct container_request *q, const struct container_reply *reply)
+static void unsquashed(struct container_request *q, const struct door_reply *reply)
 {
         if (has_failed(reply))
                 tool_failed(q, reply, CONTAINER_BACKUP_RESTORE_FAILED);
@@ -239,7 +239,7 @@ static void unsquashed(struct container_request *q, const struct container_reply
 }
 
 /* Unpack the archive, now that its kind is known, as a whole before any old file is removed. */
-static void looked(struct container_request *q, const struct container_reply *reply)
+static void looked(struct container_request *q, const struct door_reply *reply)
 {
         json_int_t code = json_integer_value(json_object_get(reply->result, "exitCode"));
 

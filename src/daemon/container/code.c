@@ -26,7 +26,7 @@ static int is_old(const struct container_request *q)
 /* The clients' types have the time as a number. */
 static json_t *with_time(json_t *event)
 {
-        return container_put(event, "timestamp", json_integer((json_int_t)clock_real_ms()));
+        return door_put(event, "timestamp", json_integer((json_int_t)clock_real_ms()));
 }
 
 /* Nothing is sent before the cell begins, so an earlier failure can still be an HTTP status. */
@@ -66,7 +66,7 @@ static void on_output(struct container_request *q, const json_t *about, const st
         const char *stream = json_string_value(json_object_get(about, "stream")), *bytes;
         size_t size;
 
-        if (stream && container_bytes(json_object_get(about, "data"), attachments, &bytes, &size))
+        if (stream && door_bytes(json_object_get(about, "data"), attachments, &bytes, &size))
                 send_text(q, stream, bytes, size, 0);
 }
 
@@ -118,7 +118,7 @@ static void explain_network(struct container_request *q, const json_t *error)
         free(why);
 }
 
-static void ended(struct container_request *q, const struct container_reply *reply)
+static void ended(struct container_request *q, const struct door_reply *reply)
 {
         const json_t *error = json_object_get(reply->result, "error");
         struct cell *cell = q->state;
@@ -136,12 +136,12 @@ static void ended(struct container_request *q, const struct container_reply *rep
                                   json_object_get(error, "traceback"));
         else
                 event = json_pack("{s:s}", "type", "execution_complete");
-        send_event(q, container_put(event, "execution_count",
-                                    json_incref(json_object_get(reply->result, "executionCount"))));
+        send_event(q,
+                   door_put(event, "execution_count", json_incref(json_object_get(reply->result, "executionCount"))));
         container_end(q);
 }
 
-static void failed(struct container_request *q, const struct container_reply *reply)
+static void failed(struct container_request *q, const struct door_reply *reply)
 {
         const struct cell *cell = q->state;
         const char *name = reply->e->code == CLOCHE_E_CONTEXT_ENDED ? "ContextEnded" : "InternalError";
@@ -162,10 +162,10 @@ static void run(struct container_request *q)
         json_t *params = json_pack("{s:O, s:b, s:b, s:i}", "code", container_field(q, "code"), "stream", 1, "restart",
                                    1, "outputBytes", 0);
 
-        container_put(params, "context", container_copy(q, "context_id"));
+        door_put(params, "context", container_copy(q, "context_id"));
         if (!container_field(q, "context_id"))
-                container_put(params, "language", container_copy(q, "language"));
-        container_put(params, "timeoutMs", container_code_timeout(q));
+                door_put(params, "language", container_copy(q, "language"));
+        door_put(params, "timeoutMs", container_code_timeout(q));
         q->fail = failed;
         q->on_event = on_event;
         container_call(q, "context.run", params, NULL, ended);
@@ -175,7 +175,7 @@ static void run(struct container_request *q)
 static int is_of_language(const struct container_request *q, const char *language)
 {
         const char *wanted = container_text(q, "language");
-        const json_t *known = wanted ? languages_find(&q->daemon->languages, wanted) : NULL;
+        const json_t *known = wanted ? languages_find(&q->door.daemon->languages, wanted) : NULL;
 
         if (!wanted)
                 return 1;
@@ -184,7 +184,7 @@ static int is_of_language(const struct container_request *q, const char *languag
                                             : wanted) == 0;
 }
 
-static void found(struct container_request *q, const struct container_reply *reply)
+static void found(struct container_request *q, const struct door_reply *reply)
 {
         const char *language = json_string_value(json_object_get(reply->result, "language")),
                    *state = json_string_value(json_object_get(reply->result, "state"));

@@ -44,7 +44,7 @@ static enum container_code code_of_missing(const char *language)
 }
 
 void container_code_fail(struct container_request *q, const char *id, const char *language,
-                         const struct container_reply *reply)
+                         const struct door_reply *reply)
 {
         char text[200];
 
@@ -70,7 +70,7 @@ static json_t *context_of(const json_t *context)
         json_t *all = json_object();
 
         for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
-                container_put(all, members[i].theirs, json_incref(json_object_get(context, members[i].ours)));
+                door_put(all, members[i].theirs, json_incref(json_object_get(context, members[i].ours)));
         return all;
 }
 
@@ -81,15 +81,15 @@ static const char *language_of(const struct container_request *q)
         return language && *language ? language : "python";
 }
 
-static void created(struct container_request *q, const struct container_reply *reply)
+static void created(struct container_request *q, const struct door_reply *reply)
 {
         json_t *answer = context_of(reply->result);
 
         json_object_set_new(answer, "success", json_true());
-        container_answer(q, container_put(answer, "contextId", json_incref(json_object_get(answer, "id"))));
+        container_answer(q, door_put(answer, "contextId", json_incref(json_object_get(answer, "id"))));
 }
 
-static void not_created(struct container_request *q, const struct container_reply *reply)
+static void not_created(struct container_request *q, const struct door_reply *reply)
 {
         container_code_fail(q, NULL, language_of(q), reply);
 }
@@ -112,15 +112,15 @@ static void create(struct container_request *q, const char *language, container_
 
         make_uuid(uuid);
         params = json_pack("{s:s, s:s}", "context", uuid, "language", language);
-        container_put(params, "cwd", container_copy(q, "cwd"));
-        container_put(params, "env", container_code_env(q));
-        container_put(params, "timeoutMs", container_code_timeout(q));
+        door_put(params, "cwd", container_copy(q, "cwd"));
+        door_put(params, "env", container_code_env(q));
+        door_put(params, "timeoutMs", container_code_timeout(q));
         q->fail = failed;
         container_call(q, "context.create", params, NULL, created);
 }
 
 /* 0.3 treats an unknown language as Python. */
-static void not_at_once(struct container_request *q, const struct container_reply *reply)
+static void not_at_once(struct container_request *q, const struct door_reply *reply)
 {
         if (reply->e->code == CLOCHE_E_UNKNOWN_LANGUAGE && !q->is_new)
                 create(q, "python", not_created);
@@ -135,7 +135,7 @@ void container_context_create(struct container_request *q)
 
 /* -- the other requests ---------------------------------------------------------------------------------------- */
 
-static void listed(struct container_request *q, const struct container_reply *reply)
+static void listed(struct container_request *q, const struct door_reply *reply)
 {
         const json_t *all = json_object_get(reply->result, "contexts");
         json_t *contexts = json_array();
@@ -151,13 +151,13 @@ void container_context_list(struct container_request *q)
         container_call(q, "context.list", json_object(), NULL, listed);
 }
 
-static void deleted(struct container_request *q, const struct container_reply *reply)
+static void deleted(struct container_request *q, const struct door_reply *reply)
 {
         (void)reply;
         container_answer(q, json_pack("{s:b, s:s}", "success", 1, "contextId", q->part));
 }
 
-static void not_deleted(struct container_request *q, const struct container_reply *reply)
+static void not_deleted(struct container_request *q, const struct door_reply *reply)
 {
         container_code_fail(q, q->part, NULL, reply);
 }
@@ -168,7 +168,7 @@ void container_context_delete(struct container_request *q)
         container_call(q, "context.delete", json_pack("{s:s}", "context", q->part), NULL, deleted);
 }
 
-static void healthy(struct container_request *q, const struct container_reply *reply)
+static void healthy(struct container_request *q, const struct door_reply *reply)
 {
         container_answer(q, json_pack("{s:b, s:s, s:b, s:b, s:i, s:i}", "success", 1, "status", "ready", "ready", 1,
                                       "initializing", 0, "progress", 100, "contexts",

@@ -24,17 +24,17 @@ static json_t *params_of(const struct container_request *q, int fork)
         json_t *params = json_pack("{s:O, s:b, s:i}", "command", container_field(q, "command"), "fork", fork,
                                    "outputBytes", CONTAINER_OUTPUT_BYTES);
 
-        container_put(params, "session", session ? json_string(session) : NULL);
-        container_put(params, "timeoutMs", container_copy(q, "timeoutMs"));
-        container_put(params, "env", container_copy(q, "env"));
-        return container_put(params, "cwd", container_copy(q, "cwd"));
+        door_put(params, "session", session ? json_string(session) : NULL);
+        door_put(params, "timeoutMs", container_copy(q, "timeoutMs"));
+        door_put(params, "env", container_copy(q, "env"));
+        return door_put(params, "cwd", container_copy(q, "cwd"));
 }
 
 static json_t *with_session(const struct container_request *q, json_t *object)
 {
         const char *session = session_of(q);
 
-        return container_put(object, "sessionId", session ? json_string(session) : NULL);
+        return door_put(object, "sessionId", session ? json_string(session) : NULL);
 }
 
 /* True if the session's timeout expired: clients of 0.4 and later throw then. Without a session the
@@ -53,13 +53,13 @@ static json_int_t timeout_of(const struct container_request *q, const json_t *re
 
 /* -- execute --------------------------------------------------------------------------------------------------- */
 
-static json_t *outcome_of(const struct container_reply *reply)
+static json_t *outcome_of(const struct door_reply *reply)
 {
         json_int_t code = json_integer_value(json_object_get(reply->result, "exitCode"));
 
         return json_pack("{s:b, s:I, s:o, s:o}", "success", code == 0, "exitCode", code, "stdout",
-                         container_string(json_object_get(reply->result, "stdout"), reply->attachments), "stderr",
-                         container_string(json_object_get(reply->result, "stderr"), reply->attachments));
+                         door_string(json_object_get(reply->result, "stdout"), reply->attachments), "stderr",
+                         door_string(json_object_get(reply->result, "stderr"), reply->attachments));
 }
 
 /* The output is a member of the error, and also of its context, which is all that later clients
@@ -84,7 +84,7 @@ static void terminated(struct container_request *q, json_t *outcome)
                                  session_of(q) ? session_of(q) : "default", code);
 }
 
-static void executed(struct container_request *q, const struct container_reply *reply)
+static void executed(struct container_request *q, const struct door_reply *reply)
 {
         json_t *answer = outcome_of(reply);
 
@@ -98,8 +98,8 @@ static void executed(struct container_request *q, const struct container_reply *
                 terminated(q, answer);
                 return;
         }
-        container_put(answer, "command", container_copy(q, "command"));
-        container_put(answer, "duration", json_incref(json_object_get(reply->result, "durationMs")));
+        door_put(answer, "command", container_copy(q, "command"));
+        door_put(answer, "duration", json_incref(json_object_get(reply->result, "durationMs")));
         if (json_is_true(json_object_get(reply->result, "truncated")))
                 json_object_set_new(answer, "truncated", json_true());
         container_answer(q, with_session(q, answer));
@@ -110,7 +110,7 @@ static void execute(struct container_request *q)
         container_call(q, "exec", params_of(q, container_is_sessionless(q)), NULL, executed);
 }
 
-static void execute_made(struct container_request *q, const struct container_reply *reply)
+static void execute_made(struct container_request *q, const struct door_reply *reply)
 {
         (void)reply;
         execute(q);
@@ -144,7 +144,7 @@ struct streams {
 
 static void send_event(struct container_request *q, json_t *event)
 {
-        container_put(event, "command", container_copy(q, "command"));
+        door_put(event, "command", container_copy(q, "command"));
         container_line(q, with_session(q, event));
 }
 
@@ -180,11 +180,11 @@ static void on_output(struct container_request *q, const char *event, const json
         size_t size;
 
         if (strcmp(event, "output") == 0 && stream &&
-            container_bytes(json_object_get(about, "data"), attachments, &bytes, &size))
+            door_bytes(json_object_get(about, "data"), attachments, &bytes, &size))
                 send_text(q, stream, bytes, size, 0);
 }
 
-static void stream_ended(struct container_request *q, const struct container_reply *reply)
+static void stream_ended(struct container_request *q, const struct door_reply *reply)
 {
         json_t *event;
 
@@ -198,14 +198,14 @@ static void stream_ended(struct container_request *q, const struct container_rep
         else
                 event = json_pack("{s:s, s:O}", "type", "complete", "exitCode",
                                   json_object_get(reply->result, "exitCode"));
-        container_put(event, "data", json_incref(json_object_get(event, "error")));
+        door_put(event, "data", json_incref(json_object_get(event, "error")));
         if (is_old(q))
-                container_put(event, "result", outcome_of(reply));
+                door_put(event, "result", outcome_of(reply));
         send_event(q, event);
         container_end(q);
 }
 
-static void stream_failed(struct container_request *q, const struct container_reply *reply)
+static void stream_failed(struct container_request *q, const struct door_reply *reply)
 {
         send_event(q, json_pack("{s:s, s:o, s:o, s:o}", "type", "error", "error", container_words(reply->e->msg),
                                 "data", container_words(reply->e->msg), "message", container_words(reply->e->msg)));
@@ -234,7 +234,7 @@ static void execute_stream(struct container_request *q)
         container_call(q, "exec", params, NULL, stream_ended);
 }
 
-static void execute_stream_made(struct container_request *q, const struct container_reply *reply)
+static void execute_stream_made(struct container_request *q, const struct door_reply *reply)
 {
         (void)reply;
         execute_stream(q);

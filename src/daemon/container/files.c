@@ -46,7 +46,7 @@ static json_t *outcome(const struct container_request *q, int success)
         json_t *answer = json_pack("{s:b, s:i}", "success", success, "exitCode", success ? 0 : 1);
 
         for (size_t i = 0; i < sizeof(echoed) / sizeof(echoed[0]); i++)
-                container_put(answer, echoed[i], container_copy(q, echoed[i]));
+                door_put(answer, echoed[i], container_copy(q, echoed[i]));
         return answer;
 }
 
@@ -57,7 +57,7 @@ static int is_of_file(enum cloche_code code)
 }
 
 /* The result that a command-line tool would give for the file. */
-static void failed(struct container_request *q, const struct container_reply *reply)
+static void failed(struct container_request *q, const struct door_reply *reply)
 {
         json_t *answer;
 
@@ -66,16 +66,16 @@ static void failed(struct container_request *q, const struct container_reply *re
                 return;
         }
         answer = outcome(q, 0);
-        container_put(answer, "error", container_words(reply->e->msg));
-        container_put(answer, "code", json_string(cloche_code_name(reply->e->code)));
+        door_put(answer, "error", container_words(reply->e->msg));
+        door_put(answer, "code", json_string(cloche_code_name(reply->e->code)));
         if (q->route->handle == container_read)
-                container_put(answer, "content", json_string(""));
+                door_put(answer, "content", json_string(""));
         if (q->route->handle == container_list)
-                container_put(answer, "files", json_array());
+                door_put(answer, "files", json_array());
         if (q->route->handle == container_mkdir) {
-                container_put(answer, "recursive", json_boolean(container_flag(q, "recursive")));
-                container_put(answer, "stdout", json_string(""));
-                container_put(answer, "stderr", container_words(reply->e->msg));
+                door_put(answer, "recursive", json_boolean(container_flag(q, "recursive")));
+                door_put(answer, "stdout", json_string(""));
+                door_put(answer, "stderr", container_words(reply->e->msg));
         }
         container_answer(q, answer);
 }
@@ -87,7 +87,7 @@ static void call(struct container_request *q, const char *method, json_t *params
         container_call(q, method, params, attachments, then);
 }
 
-static void done(struct container_request *q, const struct container_reply *reply)
+static void done(struct container_request *q, const struct door_reply *reply)
 {
         (void)reply;
         container_answer(q, outcome(q, 1));
@@ -95,14 +95,14 @@ static void done(struct container_request *q, const struct container_reply *repl
 
 /* -- small operations ------------------------------------------------------------------------------------------ */
 
-static void made(struct container_request *q, const struct container_reply *reply)
+static void made(struct container_request *q, const struct door_reply *reply)
 {
         json_t *answer = outcome(q, 1);
 
         (void)reply;
-        container_put(answer, "recursive", json_boolean(container_flag(q, "recursive")));
-        container_put(answer, "stdout", json_string(""));
-        container_answer(q, container_put(answer, "stderr", json_string("")));
+        door_put(answer, "recursive", json_boolean(container_flag(q, "recursive")));
+        door_put(answer, "stdout", json_string(""));
+        container_answer(q, door_put(answer, "stderr", json_string("")));
 }
 
 void container_mkdir(struct container_request *q)
@@ -112,7 +112,7 @@ void container_mkdir(struct container_request *q)
              NULL, made);
 }
 
-static void not_deleted(struct container_request *q, const struct container_reply *reply)
+static void not_deleted(struct container_request *q, const struct door_reply *reply)
 {
         struct cloche_err e;
 
@@ -123,7 +123,7 @@ static void not_deleted(struct container_request *q, const struct container_repl
         err_set(&e, CLOCHE_E_FILE_KIND,
                 "Cannot delete directory with deleteFile() at '%.300s'. Use exec('rm -rf <path>') instead.",
                 container_text(q, "path"));
-        failed(q, &(struct container_reply){.e = &e});
+        failed(q, &(struct door_reply){.e = &e});
 }
 
 void container_delete(struct container_request *q)
@@ -132,16 +132,16 @@ void container_delete(struct container_request *q)
         container_call(q, "file.remove", json_pack("{s:o}", "path", container_path(q, "path")), NULL, done);
 }
 
-static void moved(struct container_request *q, const struct container_reply *reply)
+static void moved(struct container_request *q, const struct door_reply *reply)
 {
         json_t *answer = outcome(q, 1);
 
         (void)reply;
         /* Later clients have path and newPath for both. */
-        container_put(answer, "path", container_copy(q, q->route->handle == container_move ? "sourcePath" : "oldPath"));
-        container_answer(q, container_put(answer, "newPath",
-                                          container_copy(q, q->route->handle == container_move ? "destinationPath"
-                                                                                               : "newPath")));
+        door_put(answer, "path", container_copy(q, q->route->handle == container_move ? "sourcePath" : "oldPath"));
+        container_answer(q, door_put(answer, "newPath",
+                                     container_copy(q, q->route->handle == container_move ? "destinationPath"
+                                                                                          : "newPath")));
 }
 
 void container_rename(struct container_request *q)
@@ -159,7 +159,7 @@ void container_move(struct container_request *q)
              NULL, moved);
 }
 
-static void looked(struct container_request *q, const struct container_reply *reply)
+static void looked(struct container_request *q, const struct door_reply *reply)
 {
         container_answer(q, json_pack("{s:b, s:O, s:b}", "success", 1, "path", container_field(q, "path"), "exists",
                                       json_is_true(json_object_get(reply->result, "exists"))));
@@ -255,7 +255,7 @@ static json_t *encode(const char *bytes, size_t size)
                                                       : NULL;
 }
 
-static void was_read(struct container_request *q, const struct container_reply *reply)
+static void was_read(struct container_request *q, const struct door_reply *reply)
 {
         const json_t *content = json_object_get(reply->result, "content");
         json_t *answer = outcome(q, 1), *text;
@@ -263,14 +263,14 @@ static void was_read(struct container_request *q, const struct container_reply *
         size_t size = 0;
         int as_base64;
 
-        (void)container_bytes(content, reply->attachments, &bytes, &size);
+        (void)door_bytes(content, reply->attachments, &bytes, &size);
         as_base64 = goes_as_base64(q, bytes, size);
-        text = as_base64 ? encode(bytes, size) : container_string(content, reply->attachments);
-        container_put(answer, "content", text ? text : json_string(""));
-        container_put(answer, "encoding", json_string(as_base64 ? "base64" : "utf-8"));
-        container_put(answer, "isBinary", json_boolean(!container_is_utf8(bytes, size, 0)));
-        container_put(answer, "mimeType", json_incref(json_object_get(reply->result, "mimeType")));
-        container_answer(q, container_put(answer, "size", json_integer((json_int_t)size)));
+        text = as_base64 ? encode(bytes, size) : door_string(content, reply->attachments);
+        door_put(answer, "content", text ? text : json_string(""));
+        door_put(answer, "encoding", json_string(as_base64 ? "base64" : "utf-8"));
+        door_put(answer, "isBinary", json_boolean(!container_is_utf8(bytes, size, 0)));
+        door_put(answer, "mimeType", json_incref(json_object_get(reply->result, "mimeType")));
+        container_answer(q, door_put(answer, "size", json_integer((json_int_t)size)));
 }
 
 void container_read(struct container_request *q)
@@ -312,21 +312,21 @@ static json_t *entry_of(const struct container_request *q, const json_t *entry, 
         json_int_t mode = json_integer_value(json_object_get(entry, "mode"));
         json_t *e = json_object();
 
-        container_put(e, "name", container_string(json_object_get(entry, "name"), attachments));
-        container_put(e, "absolutePath", container_string(json_object_get(entry, "path"), attachments));
-        container_put(e, "relativePath", container_string(json_object_get(entry, "relativePath"), attachments));
-        container_put(e, "type", json_incref(json_object_get(entry, "type")));
-        container_put(e, "size", json_incref(json_object_get(entry, "size")));
-        container_put(e, "modifiedAt", json_incref(json_object_get(entry, "modifiedAt")));
-        container_put(e, "mode", mode_text(mode, type ? type : "file", is_old(q)));
-        return container_put(e, "permissions",
-                             json_pack("{s:b, s:b, s:b}", "readable", (int)(mode & 0400), "writable",
-                                       (int)(mode & 0200), "executable", (int)(mode & 0100)));
+        door_put(e, "name", door_string(json_object_get(entry, "name"), attachments));
+        door_put(e, "absolutePath", door_string(json_object_get(entry, "path"), attachments));
+        door_put(e, "relativePath", door_string(json_object_get(entry, "relativePath"), attachments));
+        door_put(e, "type", json_incref(json_object_get(entry, "type")));
+        door_put(e, "size", json_incref(json_object_get(entry, "size")));
+        door_put(e, "modifiedAt", json_incref(json_object_get(entry, "modifiedAt")));
+        door_put(e, "mode", mode_text(mode, type ? type : "file", is_old(q)));
+        return door_put(e, "permissions",
+                        json_pack("{s:b, s:b, s:b}", "readable", (int)(mode & 0400), "writable", (int)(mode & 0200),
+                                  "executable", (int)(mode & 0100)));
 }
 
 static void list_page(struct container_request *q, json_t *after);
 
-static void listed(struct container_request *q, const struct container_reply *reply)
+static void listed(struct container_request *q, const struct door_reply *reply)
 {
         const json_t *entries = json_object_get(reply->result, "entries");
         json_t *next = json_object_get(reply->result, "next"), *answer;
@@ -339,8 +339,8 @@ static void listed(struct container_request *q, const struct container_reply *re
                 return;
         }
         answer = outcome(q, 1);
-        container_put(answer, "count", json_integer((json_int_t)json_array_size(list->files)));
-        container_answer(q, container_put(answer, "files", json_incref(list->files)));
+        door_put(answer, "count", json_integer((json_int_t)json_array_size(list->files)));
+        container_answer(q, door_put(answer, "files", json_incref(list->files)));
 }
 
 static void list_page(struct container_request *q, json_t *after)
@@ -349,7 +349,7 @@ static void list_page(struct container_request *q, json_t *after)
         json_t *params = json_pack("{s:o, s:b, s:b}", "path", container_path(q, "path"), "recursive",
                                    list->is_recursive, "hidden", list->has_hidden);
 
-        call(q, "file.list", container_put(params, "after", after), NULL, listed);
+        call(q, "file.list", door_put(params, "after", after), NULL, listed);
 }
 
 void container_list(struct container_request *q)

@@ -50,7 +50,7 @@ static int is_permitted(const struct daemon *d, const char *name)
         return 0;
 }
 
-static void on_made(struct container_request *q, const struct container_reply *reply)
+static void on_made(struct container_request *q, const struct door_reply *reply)
 {
         const char *has = json_string_value(json_object_get(reply->result, "image")), *wanted = q->image_tree;
 
@@ -58,7 +58,7 @@ static void on_made(struct container_request *q, const struct container_reply *r
                 container_refuse(q, CONTAINER_RESOURCE_BUSY, NULL, NULL,
                                  "the sandbox '%s' exists and keeps its image (%.120s): leave out 'image', or delete "
                                  "the sandbox (sandbox.delete)",
-                                 q->sandbox, has ? has : "the daemon's own");
+                                 q->door.sandbox, has ? has : "the daemon's own");
         else
                 container_handle_named(q);
 }
@@ -68,12 +68,12 @@ static void on_found(void *data, const json_t *result, const struct cloche_err *
         struct container_request *q = data;
         json_t *params;
 
-        q->image_request = NULL;
+        q->door.image = NULL;
         if (e) {
-                container_fail(q, &(struct container_reply){.e = e});
+                container_fail(q, &(struct door_reply){.e = e});
                 return;
         }
-        params = json_pack("{s:s}", "image", stated(q) ? stated(q) : q->daemon->options.container_images.names[0]);
+        params = json_pack("{s:s}", "image", stated(q) ? stated(q) : q->door.daemon->options.container_images.names[0]);
         if (!params || image_name_put(params, result, 1) < 0) {
                 json_decref(params);
                 container_refuse(q, CONTAINER_INTERNAL_ERROR, NULL, NULL,
@@ -87,25 +87,25 @@ static void on_found(void *data, const json_t *result, const struct cloche_err *
 
 void container_handle_image(struct container_request *q)
 {
-        const struct option_list *images = &q->daemon->options.container_images;
+        const struct option_list *images = &q->door.daemon->options.container_images;
         const char *name = stated(q);
         struct cloche_err e = {0};
 
-        if (is_of_server(q) ||
-            (!name && (images->count == 0 || sandboxes_has(q->daemon->sandboxes, q->principal, q->sandbox)))) {
+        if (is_of_server(q) || (!name && (images->count == 0 || sandboxes_has(q->door.daemon->sandboxes,
+                                                                              q->door.principal, q->door.sandbox)))) {
                 container_handle_named(q);
                 return;
         }
-        if (name && !is_permitted(q->daemon, name)) {
+        if (name && !is_permitted(q->door.daemon, name)) {
                 container_refuse(q, CONTAINER_PERMISSION_DENIED, NULL, NULL,
                                  "the image '%.120s' is not one of this daemon's container API: cloched "
                                  "--container-image %.120s permits it",
                                  name, name);
                 return;
         }
-        if (images_read(q->daemon, "resolve", json_pack("{s:s}", "name", name ? name : images->names[0]), on_found, q,
-                        &q->image_request, &e) < 0)
-                container_fail(q, &(struct container_reply){.e = &e});
+        if (images_read(q->door.daemon, "resolve", json_pack("{s:s}", "name", name ? name : images->names[0]), on_found,
+                        q, &q->door.image, &e) < 0)
+                container_fail(q, &(struct door_reply){.e = &e});
 }
 
 /* -- at the start --------------------------------------------------------------------------------------------- */

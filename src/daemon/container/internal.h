@@ -5,10 +5,10 @@
 #include "container.h"
 
 #include "base/buf.h"
+#include "daemon/door/door.h"
 #include "daemon/http/server.h"
 #include "engine/box/network-words.h"
 #include "proto/keeper.h"
-#include "sandbox/core/sandbox.h"
 
 #include <jansson.h>
 #include <sys/queue.h>
@@ -64,7 +64,7 @@ struct container_exception {
 
 struct container_route {
         const char *verb;
-        const char *path; /* {id} stands for one part, {rest} for the remainder */
+        const char *path; /* of door_matches() */
         void (*handle)(struct container_request *q);
         const char *failed;                           /* the error text for clients of 0.3 */
         const char *missing;                          /* their error text if a required field is missing */
@@ -88,29 +88,19 @@ struct container_carrier {
         size_t (*waiting)(const struct container_request *q);
 };
 
-struct container_reply {
-        const json_t *result;
-        const struct buf *attachments;
-        /* For a failure; result is NULL then. */
-        const struct cloche_err *e;
-        const json_t *about;
-};
-
-typedef void (*container_then)(struct container_request *q, const struct container_reply *reply);
+typedef void (*container_then)(struct container_request *q, const struct door_reply *reply);
 
 struct container_request {
+        struct door door;
         TAILQ_ENTRY(container_request) link;
-        struct daemon *daemon;
         const struct container_carrier *carrier;
         struct http_request *request;    /* NULL: came over a WebSocket */
         struct container_socket *socket; /* NULL: came over HTTP */
         json_t *socket_id;               /* the client's id of the request */
-        int64_t principal;
-        char *sandbox, *part, *query;
+        char *part, *query;
         const struct container_route *route;
-        json_t *body;                        /* an object */
-        struct image_request *image_request; /* to the image store, or NULL */
-        char image_tree[KEEPER_TREE_SIZE];   /* the image that the request names, once it is found */
+        json_t *body;                      /* an object */
+        char image_tree[KEEPER_TREE_SIZE]; /* the image that the request names, once it is found */
         char *directory;  /* start of its relative paths: the working directory of its session; NULL: it names none */
         int is_new;       /* the client is certainly 0.4 or later: a WebSocket, or a header X-Sandbox-Id */
         int has_type;     /* Content-Type: 0.3 sends it even without a body */
@@ -118,13 +108,12 @@ struct container_request {
         int is_ascii; /* the stream is ASCII: clients decode each piece from the network separately, and lines may be
                          long */
         int is_bare;  /* for its stream: lines of JSON without "data:" */
-        /* The open request to the core, and its callbacks. */
-        struct sandbox_request *sandbox_request;
+        /* Callbacks of the open request to the core. */
         container_then then, fail;
         void (*on_event)(struct container_request *q, const char *event, const json_t *about,
                          const struct buf *attachments);
         void (*on_room)(struct container_request *q); /* a stream that pulls may continue */
-        int is_streaming, is_held, was_quiet, is_broken;
+        int is_streaming, was_quiet, is_broken;
         /* For the handler. */
         void *state;
         void (*state_done)(void *state);
@@ -187,10 +176,6 @@ struct container_utf8 {
 /* Append to out. is_end: these are the last bytes. Returns 0, -ENOMEM or -ENOBUFS. */
 int container_utf8_append(struct container_utf8 *u, const void *bytes, size_t size, int is_end, struct buf *out);
 int container_is_utf8(const void *bytes, size_t size, int may_be_cut);
-/* Get text or bytes from a value of the core. 0: it is neither. */
-int container_bytes(const json_t *value, const struct buf *attachments, const char **ret, size_t *ret_size);
-/* Convert the same to JSON text. */
-json_t *container_string(const json_t *value, const struct buf *attachments);
 /* Convert a message that may be cut inside a character, or quote invalid UTF-8. */
 json_t *container_words(const char *text);
 
@@ -205,8 +190,6 @@ void container_call_session(struct container_request *q, const char *session,
                             void (*then)(struct container_request *q));
 /* Continue in the session "sessionId" of the body, which is created if it does not exist. */
 void container_make_session(struct container_request *q, container_then then);
-json_t *container_put(json_t *object, const char *name,
-                      json_t *value); /* return object; value is stolen; NULL adds nothing */
 json_t *container_path(const struct container_request *q,
                        const char *name); /* a field of TYPE_PATH as an absolute path; a new reference */
 json_t *container_copy(const struct container_request *q,
@@ -227,7 +210,7 @@ int container_is_full(const struct container_request *q);
  * or NULL; the members of its "context" are added to the request's. */
 void container_refuse(struct container_request *q, enum container_code code, const char *short_text, json_t *more,
                       const char *format, ...) __attribute__((format(printf, 5, 6)));
-void container_fail(struct container_request *q, const struct container_reply *reply);
+void container_fail(struct container_request *q, const struct door_reply *reply);
 enum container_code container_code_of(const struct container_request *q, enum cloche_code code);
 const char *container_code_name(enum cloche_code code); /* for requests that match no route */
 /* -- network.c: failed connections ----------------------------------------------------------------- */
@@ -259,7 +242,7 @@ json_t *container_code_env(const struct container_request *q);
 json_t *container_code_timeout(const struct container_request *q);
 /* language: the language that failed; NULL: unknown. */
 void container_code_fail(struct container_request *q, const char *id, const char *language,
-                         const struct container_reply *reply);
+                         const struct door_reply *reply);
 /* Return a display of the core as the event "result", with all its forms. NULL: out of memory. */
 json_t *container_code_result(const json_t *display, const struct buf *attachments);
 

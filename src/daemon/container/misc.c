@@ -38,10 +38,9 @@ void container_version(struct container_request *q)
 
 /* -- commands -------------------------------------------------------------------------------------------------- */
 
-static void found_commands(struct container_request *q, const struct container_reply *reply)
+static void found_commands(struct container_request *q, const struct door_reply *reply)
 {
-        json_t *text = container_string(json_object_get(reply->result, "stdout"), reply->attachments),
-               *names = json_array();
+        json_t *text = door_string(json_object_get(reply->result, "stdout"), reply->attachments), *names = json_array();
 
         for (const char *at = json_string_value(text); at && *at;) {
                 size_t size = strcspn(at, "\n");
@@ -65,7 +64,7 @@ void container_commands(struct container_request *q)
 
 /* -- sessions -------------------------------------------------------------------------------------------------- */
 
-static void created(struct container_request *q, const struct container_reply *reply)
+static void created(struct container_request *q, const struct door_reply *reply)
 {
         const char *id = container_text(q, "id");
         int is_isolated = json_is_true(json_object_get(reply->result, "isolation"));
@@ -94,14 +93,14 @@ void container_session_create(struct container_request *q)
                 container_refuse(q, CONTAINER_VALIDATION_FAILED, q->route->missing, NULL, "'id' is empty");
                 return;
         }
-        container_put(params, "cwd", container_copy(q, "cwd"));
-        container_put(params, "env", container_env(q, "env"));
-        container_put(params, "isolation", container_copy(q, "isolation"));
-        container_put(params, "timeoutMs", container_copy(q, "commandTimeoutMs"));
+        door_put(params, "cwd", container_copy(q, "cwd"));
+        door_put(params, "env", container_env(q, "env"));
+        door_put(params, "isolation", container_copy(q, "isolation"));
+        door_put(params, "timeoutMs", container_copy(q, "commandTimeoutMs"));
         container_call(q, "session.create", params, NULL, created);
 }
 
-static void listed(struct container_request *q, const struct container_reply *reply)
+static void listed(struct container_request *q, const struct door_reply *reply)
 {
         const json_t *all = json_object_get(reply->result, "sessions");
         json_t *names = json_array();
@@ -117,7 +116,7 @@ void container_session_list(struct container_request *q)
         container_call(q, "session.list", json_object(), NULL, listed);
 }
 
-static void deleted(struct container_request *q, const struct container_reply *reply)
+static void deleted(struct container_request *q, const struct door_reply *reply)
 {
         (void)reply;
         container_answer(q, json_pack("{s:b, s:O}", "success", 1, "sessionId", container_field(q, "sessionId")));
@@ -145,26 +144,26 @@ static json_t *git_answer(const struct container_request *q, int success, const 
                                    "repoUrl", container_field(q, "repoUrl"), "targetDir", dir, "stdout",
                                    stdout_text ? stdout_text : "", "stderr", stderr_text ? stderr_text : "");
 
-        return container_put(answer, "branch", container_copy(q, "branch"));
+        return door_put(answer, "branch", container_copy(q, "branch"));
 }
 
-static void cloned(struct container_request *q, const struct container_reply *reply)
+static void cloned(struct container_request *q, const struct door_reply *reply)
 {
-        json_t *out = container_string(json_object_get(reply->result, "stdout"), reply->attachments);
-        json_t *err = container_string(json_object_get(reply->result, "stderr"), reply->attachments);
+        json_t *out = door_string(json_object_get(reply->result, "stdout"), reply->attachments);
+        json_t *err = door_string(json_object_get(reply->result, "stderr"), reply->attachments);
         json_t *answer = git_answer(q, 1, json_string_value(out), json_string_value(err));
 
         json_decref(out);
         json_decref(err);
-        container_put(answer, "repoUrl", json_incref(json_object_get(reply->result, "url")));
-        container_put(answer, "branch", json_incref(json_object_get(reply->result, "branch")));
-        container_put(answer, "commit", json_incref(json_object_get(reply->result, "commit")));
+        door_put(answer, "repoUrl", json_incref(json_object_get(reply->result, "url")));
+        door_put(answer, "branch", json_incref(json_object_get(reply->result, "branch")));
+        door_put(answer, "commit", json_incref(json_object_get(reply->result, "commit")));
         if (!q->state) /* else it is in the answer, as given */
-                container_put(answer, "targetDir", json_incref(json_object_get(reply->result, "dir")));
+                door_put(answer, "targetDir", json_incref(json_object_get(reply->result, "dir")));
         container_answer(q, answer);
 }
 
-static void git_failed(struct container_request *q, const struct container_reply *reply, const char *printed)
+static void git_failed(struct container_request *q, const struct door_reply *reply, const char *printed)
 {
         enum container_code code = container_code_of(q, reply->e->code);
         const json_t *exit_code = json_object_get(reply->about, "exitCode");
@@ -176,21 +175,22 @@ static void git_failed(struct container_request *q, const struct container_reply
         char why[800] = "";
 
         if (reply->e->code == CLOCHE_E_GIT_NETWORK)
-                (void)sandboxes_explain_network(q->daemon->sandboxes, q->principal, q->sandbox, why, sizeof(why));
+                (void)sandboxes_explain_network(q->door.daemon->sandboxes, q->door.principal, q->door.sandbox, why,
+                                                sizeof(why));
         if (code == CONTAINER_GIT_REPOSITORY_NOT_FOUND && !strcasestr(printed, "repository not found"))
                 code = CONTAINER_GIT_OPERATION_FAILED;
         container_refuse(q, code, q->route->failed, context, "Failed to clone repository '%.150s': %.260s%s",
                          json_string_value(url), printed, why);
 }
 
-static void not_cloned(struct container_request *q, const struct container_reply *reply)
+static void not_cloned(struct container_request *q, const struct door_reply *reply)
 {
         /* The error has one line of the output of git. */
         const json_t *printed = json_object_get(reply->about, "stderr");
         const char *text = printed ? json_string_value(printed) : reply->e->msg;
 
         if (printed && is_old_git(q)) {
-                json_t *answer = container_put(git_answer(q, 0, NULL, NULL), "stderr", container_words(text));
+                json_t *answer = door_put(git_answer(q, 0, NULL, NULL), "stderr", container_words(text));
 
                 container_network_explain(q, answer, json_object_get(reply->about, "exitCode"));
                 container_answer(q, answer);
@@ -217,17 +217,17 @@ static json_t *made_up_dir(void)
         return json_sprintf("/workspace/repo_%lld_%s", (long long)clock_real_ms(), random);
 }
 
-static void clone_it(struct container_request *q, const struct container_reply *reply)
+static void clone_it(struct container_request *q, const struct door_reply *reply)
 {
         const char *session = container_session(q);
         json_t *params = json_pack("{s:O}", "url", container_field(q, "repoUrl"));
 
         (void)reply;
-        container_put(params, "dir", json_incref(q->state));
-        container_put(params, "branch", container_copy(q, "branch"));
-        container_put(params, "depth", container_copy(q, "depth"));
-        container_put(params, "timeoutMs", container_copy(q, "timeoutMs"));
-        container_put(params, "session", session ? json_string(session) : NULL);
+        door_put(params, "dir", json_incref(q->state));
+        door_put(params, "branch", container_copy(q, "branch"));
+        door_put(params, "depth", container_copy(q, "depth"));
+        door_put(params, "timeoutMs", container_copy(q, "timeoutMs"));
+        door_put(params, "session", session ? json_string(session) : NULL);
         q->fail = not_cloned;
         container_call(q, "git.checkout", params, NULL, cloned);
 }
@@ -268,7 +268,7 @@ static unsigned number(const struct container_request *q, const char *name)
         return value <= 1000 ? (unsigned)value : 1000;
 }
 
-static void open_terminal(struct container_request *q, const struct container_reply *reply)
+static void open_terminal(struct container_request *q, const struct door_reply *reply)
 {
         char *session = container_query(q, "sessionId"), *shell = container_query(q, "shell");
         const struct terminal_options options = {.session = session,
@@ -278,7 +278,7 @@ static void open_terminal(struct container_request *q, const struct container_re
         struct cloche_err e = {0};
 
         (void)reply;
-        if (terminal_open(q->daemon, q->request, q->principal, q->sandbox, &options, &e) < 0)
+        if (terminal_open(q->door.daemon, q->request, q->door.principal, q->door.sandbox, &options, &e) < 0)
                 container_refuse(q, container_code_of(q, e.code), NULL, NULL, "%s", e.msg);
         else
                 container_request_free(q); /* the terminal owns the request now */

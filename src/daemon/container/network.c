@@ -22,7 +22,8 @@ char *container_network_line(const struct container_request *q)
 {
         char why[800], *line;
 
-        if (!sandboxes_explain_network(q->daemon->sandboxes, q->principal, q->sandbox, why, sizeof(why)) ||
+        if (!sandboxes_explain_network(q->door.daemon->sandboxes, q->door.principal, q->door.sandbox, why,
+                                       sizeof(why)) ||
             asprintf(&line, "cloche: %s\n", why) < 0)
                 return NULL;
         return line;

@@ -22,13 +22,13 @@ static int check_port(struct container_request *q)
         return 0;
 }
 
-static void exposed(struct container_request *q, const struct container_reply *reply)
+static void exposed(struct container_request *q, const struct door_reply *reply)
 {
         json_t *answer = json_pack("{s:b, s:O, s:o}", "success", 1, "port", container_field(q, "port"), "exposedAt",
                                    container_now());
 
-        container_put(answer, "name", container_copy(q, "name"));
-        container_answer(q, container_put(answer, "url", json_incref(json_object_get(reply->result, "url"))));
+        door_put(answer, "name", container_copy(q, "name"));
+        container_answer(q, door_put(answer, "url", json_incref(json_object_get(reply->result, "url"))));
 }
 
 void container_port_expose(struct container_request *q)
@@ -38,10 +38,10 @@ void container_port_expose(struct container_request *q)
         if (!check_port(q))
                 return;
         params = json_pack("{s:O}", "port", container_field(q, "port"));
-        container_call(q, "port.expose", container_put(params, "name", container_copy(q, "name")), NULL, exposed);
+        container_call(q, "port.expose", door_put(params, "name", container_copy(q, "name")), NULL, exposed);
 }
 
-static void unexposed(struct container_request *q, const struct container_reply *reply)
+static void unexposed(struct container_request *q, const struct door_reply *reply)
 {
         if (json_is_false(json_object_get(reply->result, "exposed")))
                 container_refuse(q, CONTAINER_PORT_NOT_EXPOSED, "Port is not exposed", NULL, "Port %lld is not exposed",
@@ -57,7 +57,7 @@ void container_port_unexpose(struct container_request *q)
                                unexposed);
 }
 
-static void listed(struct container_request *q, const struct container_reply *reply)
+static void listed(struct container_request *q, const struct door_reply *reply)
 {
         static const char *const names[] = {"port", "name", "exposedAt", "url"};
         const json_t *all = json_object_get(reply->result, "exposed");
@@ -67,7 +67,7 @@ static void listed(struct container_request *q, const struct container_reply *re
                 json_t *port = json_object();
 
                 for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++)
-                        container_put(port, names[n], json_incref(json_object_get(json_array_get(all, i), names[n])));
+                        door_put(port, names[n], json_incref(json_object_get(json_array_get(all, i), names[n])));
                 json_array_append_new(ports, port);
         }
         container_answer(q, json_pack("{s:b, s:i, s:o}", "success", 1, "count", (int)json_array_size(ports), "ports",
@@ -83,25 +83,25 @@ void container_port_list(struct container_request *q)
 
 static void send_event(struct container_request *q, json_t *event)
 {
-        container_line(q, container_put(event, "port", container_copy(q, "port")));
+        container_line(q, door_put(event, "port", container_copy(q, "port")));
 }
 
-static void is_ready(struct container_request *q, const struct container_reply *reply)
+static void is_ready(struct container_request *q, const struct door_reply *reply)
 {
         json_t *event = json_pack("{s:s}", "type", "ready");
 
-        send_event(q, container_put(event, "statusCode", json_incref(json_object_get(reply->result, "status"))));
+        send_event(q, door_put(event, "statusCode", json_incref(json_object_get(reply->result, "status"))));
         container_end(q);
 }
 
-static void has_exited(struct container_request *q, const struct container_reply *reply)
+static void has_exited(struct container_request *q, const struct door_reply *reply)
 {
-        send_event(q, container_put(json_pack("{s:s}", "type", "process_exited"), "exitCode",
-                                    json_incref(json_object_get(reply->result, "exitCode"))));
+        send_event(q, door_put(json_pack("{s:s}", "type", "process_exited"), "exitCode",
+                               json_incref(json_object_get(reply->result, "exitCode"))));
         container_end(q);
 }
 
-static void not_ready(struct container_request *q, const struct container_reply *reply)
+static void not_ready(struct container_request *q, const struct door_reply *reply)
 {
         if (reply->e->code == CLOCHE_E_PROCESS_ENDED && container_text(q, "processId")) {
                 container_call(q, "process.get", json_pack("{s:O}", "process", container_field(q, "processId")), NULL,
@@ -124,11 +124,11 @@ static void watch_port(struct container_request *q)
         const char *mode = container_text(q, "mode"), *path = container_text(q, "path");
         json_t *params = json_pack("{s:O}", "port", container_field(q, "port"));
 
-        container_put(params, "process", container_copy(q, "processId"));
+        door_put(params, "process", container_copy(q, "processId"));
         if (!mode || strcmp(mode, "http") == 0) {
-                container_put(params, "path", json_string(path ? path : "/"));
-                container_put(params, "status",
-                              json_pack("[o, o]", number_or(q, "statusMin", 200), number_or(q, "statusMax", 399)));
+                door_put(params, "path", json_string(path ? path : "/"));
+                door_put(params, "status",
+                         json_pack("[o, o]", number_or(q, "statusMin", 200), number_or(q, "statusMax", 399)));
         }
         container_begin(q);
         send_event(q, json_pack("{s:s}", "type", "watching"));
@@ -136,7 +136,7 @@ static void watch_port(struct container_request *q)
         container_call(q, container_text(q, "processId") ? "process.wait" : "port.wait", params, NULL, is_ready);
 }
 
-static void is_there(struct container_request *q, const struct container_reply *reply)
+static void is_there(struct container_request *q, const struct door_reply *reply)
 {
         (void)reply;
         watch_port(q);
@@ -186,8 +186,8 @@ static unsigned proxied_port(const struct container_request *q, const char **ret
 static void forward(struct container_request *q, unsigned port, const char *path)
 {
         _cleanup_buf_ struct buf target = BUF_INIT(64u << 10);
-        struct proxy_target to = {.principal = q->principal,
-                                  .sandbox = q->sandbox,
+        struct proxy_target to = {.principal = q->door.principal,
+                                  .sandbox = q->door.sandbox,
                                   .port = port,
                                   .failed = proxy_failed};
         struct cloche_err e = {0};
@@ -198,7 +198,7 @@ static void forward(struct container_request *q, unsigned port, const char *path
                 return;
         }
         to.target = target.data;
-        if (proxy_begin(q->daemon, q->request, &to, &e) < 0)
+        if (proxy_begin(q->door.daemon, q->request, &to, &e) < 0)
                 container_refuse(q, container_code_of(q, e.code), NULL, NULL, "%s", e.msg);
         else
                 container_request_free(q); /* the proxy owns the request now */
@@ -215,7 +215,7 @@ void container_proxy(struct container_request *q)
         else if (port == 0)
                 container_refuse(q, CONTAINER_INVALID_PORT, "Port must be between 1 and 65535", NULL,
                                  "expected /proxy/PORT/...");
-        else if (!sandboxes_exposes(q->daemon->sandboxes, q->principal, q->sandbox, port))
+        else if (!sandboxes_exposes(q->door.daemon->sandboxes, q->door.principal, q->door.sandbox, port))
                 container_refuse(q, CONTAINER_PORT_NOT_EXPOSED, NULL, NULL, "Port %u is not exposed", port);
         else
                 forward(q, port, path);

@@ -19,14 +19,14 @@ static json_t *process_of(const json_t *process, const struct buf *attachments, 
 {
         json_t *p = json_object(), *ended = member(process, "endedAt"), *code = member(process, "exitCode");
 
-        container_put(p, "id", member(process, "process"));
-        container_put(p, "pid", member(process, "pid"));
-        container_put(p, "command", container_string(json_object_get(process, "command"), attachments));
-        container_put(p, "status", member(process, "status"));
-        container_put(p, "startTime", member(process, "startedAt"));
-        container_put(p, "endTime", ended ? ended : has_nulls ? json_null() : NULL);
-        container_put(p, "exitCode", code ? code : has_nulls ? json_null() : NULL);
-        return container_put(p, "sessionId", member(process, "session"));
+        door_put(p, "id", member(process, "process"));
+        door_put(p, "pid", member(process, "pid"));
+        door_put(p, "command", door_string(json_object_get(process, "command"), attachments));
+        door_put(p, "status", member(process, "status"));
+        door_put(p, "startTime", member(process, "startedAt"));
+        door_put(p, "endTime", ended ? ended : has_nulls ? json_null() : NULL);
+        door_put(p, "exitCode", code ? code : has_nulls ? json_null() : NULL);
+        return door_put(p, "sessionId", member(process, "session"));
 }
 
 /* 0.3 sends Content-Type even without a body. */
@@ -42,13 +42,13 @@ static json_t *params_of(const struct container_request *q)
 
 /* -- start ----------------------------------------------------------------------------------------------------- */
 
-static void started(struct container_request *q, const struct container_reply *reply)
+static void started(struct container_request *q, const struct door_reply *reply)
 {
         json_t *p = process_of(reply->result, reply->attachments, 1);
         json_t *answer = json_pack("{s:b, s:O?, s:O?, s:O}", "success", 1, "processId", json_object_get(p, "id"), "pid",
                                    json_object_get(p, "pid"), "command", container_field(q, "command"));
 
-        container_answer(q, container_put(answer, "process", p));
+        container_answer(q, door_put(answer, "process", p));
 }
 
 /* 0.3 has the options in "options", with "timeout" among them; later clients have them beside the
@@ -102,16 +102,16 @@ static void start(struct container_request *q)
         json_t *params = json_pack("{s:O}", "command", container_field(q, "command")),
                *id = option(q, "processId", "processId");
 
-        container_put(params, "session", session ? json_string(session) : NULL);
-        container_put(params, "process", id ? id : made_up_id());
-        container_put(params, "cwd", option(q, "cwd", "cwd"));
-        container_put(params, "env", option(q, "env", "env"));
-        container_put(params, "timeoutMs", option(q, "timeoutMs", "timeout"));
-        container_put(params, "autoCleanup", option(q, "autoCleanup", "autoCleanup"));
+        door_put(params, "session", session ? json_string(session) : NULL);
+        door_put(params, "process", id ? id : made_up_id());
+        door_put(params, "cwd", option(q, "cwd", "cwd"));
+        door_put(params, "env", option(q, "env", "env"));
+        door_put(params, "timeoutMs", option(q, "timeoutMs", "timeout"));
+        door_put(params, "autoCleanup", option(q, "autoCleanup", "autoCleanup"));
         container_call(q, "process.start", params, NULL, started);
 }
 
-static void start_made(struct container_request *q, const struct container_reply *reply)
+static void start_made(struct container_request *q, const struct door_reply *reply)
 {
         (void)reply;
         start(q);
@@ -131,7 +131,7 @@ void container_process_start(struct container_request *q)
 
 /* -- list and get ---------------------------------------------------------------------------------------------- */
 
-static void listed(struct container_request *q, const struct container_reply *reply)
+static void listed(struct container_request *q, const struct door_reply *reply)
 {
         const json_t *all = json_object_get(reply->result, "processes");
         json_t *processes = json_array();
@@ -146,7 +146,7 @@ static void listed(struct container_request *q, const struct container_reply *re
 static json_t *session_params(struct container_request *q)
 {
         char *session = container_query(q, "session");
-        json_t *params = container_put(json_object(), "session", session ? json_string(session) : NULL);
+        json_t *params = door_put(json_object(), "session", session ? json_string(session) : NULL);
 
         free(session);
         return params;
@@ -173,7 +173,7 @@ void container_process_list(struct container_request *q)
         in_session(q, list);
 }
 
-static void got(struct container_request *q, const struct container_reply *reply)
+static void got(struct container_request *q, const struct door_reply *reply)
 {
         container_answer(q, json_pack("{s:b, s:o}", "success", 1, "process",
                                       process_of(reply->result, reply->attachments, is_old(q))));
@@ -186,16 +186,16 @@ void container_process_get(struct container_request *q)
 
 /* -- kill ------------------------------------------------------------------------------------------------------ */
 
-static void killed(struct container_request *q, const struct container_reply *reply)
+static void killed(struct container_request *q, const struct door_reply *reply)
 {
         json_t *answer = json_pack("{s:b, s:s, s:o}", "success", 1, "processId", q->part, "message",
                                    json_sprintf("Process %s killed", q->part));
 
-        container_answer(q, container_put(answer, "sessionId", json_incref(json_object_get(reply->result, "session"))));
+        container_answer(q, door_put(answer, "sessionId", json_incref(json_object_get(reply->result, "session"))));
 }
 
 /* The process has ended already: there is nothing to kill. */
-static void not_killed(struct container_request *q, const struct container_reply *reply)
+static void not_killed(struct container_request *q, const struct door_reply *reply)
 {
         if (reply->e->code == CLOCHE_E_PROCESS_ENDED || reply->e->code == CLOCHE_E_STATE)
                 container_call(q, "process.get", params_of(q), NULL, killed);
@@ -209,7 +209,7 @@ void container_process_kill(struct container_request *q)
         container_call(q, "process.kill", params_of(q), NULL, killed);
 }
 
-static void all_killed(struct container_request *q, const struct container_reply *reply)
+static void all_killed(struct container_request *q, const struct door_reply *reply)
 {
         json_int_t count = json_integer_value(json_object_get(reply->result, "count"));
 
@@ -230,16 +230,15 @@ void container_process_kill_all(struct container_request *q)
 
 /* -- output ---------------------------------------------------------------------------------------------------- */
 
-static void logged(struct container_request *q, const struct container_reply *reply)
+static void logged(struct container_request *q, const struct door_reply *reply)
 {
-        json_t *answer =
-                json_pack("{s:b, s:s, s:o, s:o}", "success", 1, "processId", q->part, "stdout",
-                          container_string(json_object_get(reply->result, "stdout"), reply->attachments), "stderr",
-                          container_string(json_object_get(reply->result, "stderr"), reply->attachments));
+        json_t *answer = json_pack("{s:b, s:s, s:o, s:o}", "success", 1, "processId", q->part, "stdout",
+                                   door_string(json_object_get(reply->result, "stdout"), reply->attachments), "stderr",
+                                   door_string(json_object_get(reply->result, "stderr"), reply->attachments));
         const json_t *process = q->state;
 
         container_network_explain(q, answer, json_object_get(process, "exitCode")); /* also for a running process */
-        container_answer(q, container_put(answer, "sessionId", json_incref(json_object_get(process, "session"))));
+        container_answer(q, door_put(answer, "sessionId", json_incref(json_object_get(process, "session"))));
 }
 
 static void release(void *process)
@@ -247,7 +246,7 @@ static void release(void *process)
         json_decref(process);
 }
 
-static void log_of(struct container_request *q, const struct container_reply *reply)
+static void log_of(struct container_request *q, const struct door_reply *reply)
 {
         json_t *params = params_of(q);
 
@@ -281,7 +280,7 @@ static void send_event(struct container_request *q, json_t *event)
         const struct follow *follow = q->state;
 
         json_object_set_new(event, "processId", json_string(q->part));
-        container_line(q, container_put(event, "sessionId", json_incref(follow->session)));
+        container_line(q, door_put(event, "sessionId", json_incref(follow->session)));
 }
 
 static void send_text(struct container_request *q, const char *stream, const char *bytes, size_t size, int is_end)
@@ -321,7 +320,7 @@ static void on_output(struct container_request *q, const char *event, const json
         size_t size;
 
         if (strcmp(event, "output") == 0 && stream &&
-            container_bytes(json_object_get(about, "data"), attachments, &bytes, &size)) {
+            door_bytes(json_object_get(about, "data"), attachments, &bytes, &size)) {
                 send_text(q, stream, bytes, size, 0);
                 explain_network(q, 0);
         }
@@ -333,7 +332,7 @@ static int is_old_stream(const struct container_request *q)
         return q->takes_events && !q->is_new;
 }
 
-static void followed(struct container_request *q, const struct container_reply *reply)
+static void followed(struct container_request *q, const struct door_reply *reply)
 {
         json_t *code = json_object_get(reply->result, "exitCode");
         json_t *event = json_pack("{s:s, s:O?}", "type", is_old_stream(q) ? "complete" : "exit", "exitCode", code);
@@ -341,21 +340,21 @@ static void followed(struct container_request *q, const struct container_reply *
         send_text(q, "stdout", "", 0, 1);
         send_text(q, "stderr", "", 0, 1);
         explain_network(q, 1);
-        container_put(event, "status", json_incref(json_object_get(reply->result, "status")));
+        door_put(event, "status", json_incref(json_object_get(reply->result, "status")));
         json_object_set_new(event, "data",
                             json_sprintf("Process exited with code %lld", (long long)json_integer_value(code)));
         send_event(q, event);
         container_end(q);
 }
 
-static void not_followed(struct container_request *q, const struct container_reply *reply)
+static void not_followed(struct container_request *q, const struct door_reply *reply)
 {
         send_event(q, json_pack("{s:s, s:o, s:o}", "type", "error", "error", container_words(reply->e->msg), "data",
                                 container_words(reply->e->msg)));
         container_end(q);
 }
 
-static void follow(struct container_request *q, const struct container_reply *reply)
+static void follow(struct container_request *q, const struct door_reply *reply)
 {
         struct follow *follow = calloc(1, sizeof(*follow));
 
@@ -371,9 +370,8 @@ static void follow(struct container_request *q, const struct container_reply *re
                 json_t *event = json_pack("{s:s, s:O}", "type", "process_info", "status",
                                           json_object_get(reply->result, "status"));
 
-                send_event(q, container_put(event, "command",
-                                            container_string(json_object_get(reply->result, "command"),
-                                                             reply->attachments)));
+                send_event(q, door_put(event, "command",
+                                       door_string(json_object_get(reply->result, "command"), reply->attachments)));
         }
         q->on_event = on_output;
         q->fail = not_followed;

@@ -19,7 +19,7 @@ struct reading {
 
 static void next(struct container_request *q);
 
-static void failed(struct container_request *q, const struct container_reply *reply)
+static void failed(struct container_request *q, const struct door_reply *reply)
 {
         const struct reading *reading = q->state;
 
@@ -37,7 +37,7 @@ static int is_binary(const char *bytes, size_t size, int is_all)
         return memchr(bytes, '\0', size) || !container_is_utf8(bytes, size, !is_all);
 }
 
-static void begin(struct container_request *q, const struct container_reply *reply, const char *bytes, size_t size)
+static void begin(struct container_request *q, const struct door_reply *reply, const char *bytes, size_t size)
 {
         struct reading *reading = q->state;
         json_t *mime = json_object_get(reply->result, "mimeType");
@@ -86,14 +86,14 @@ static void no_text(struct container_request *q)
         container_end(q);
 }
 
-static void was_read(struct container_request *q, const struct container_reply *reply)
+static void was_read(struct container_request *q, const struct door_reply *reply)
 {
         struct reading *reading = q->state;
         const char *bytes = "";
         size_t size = 0;
         int is_last;
 
-        (void)container_bytes(json_object_get(reply->result, "content"), reply->attachments, &bytes, &size);
+        (void)door_bytes(json_object_get(reply->result, "content"), reply->attachments, &bytes, &size);
         if (!reading->has_begun)
                 begin(q, reply, bytes, size);
         is_last = size == 0 || reading->offset + (json_int_t)size >= reading->total;

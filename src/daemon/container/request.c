@@ -2,8 +2,6 @@
  * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "internal.h"
 
-#include "daemon/images/program.h"
-
 #include "base/err.h"
 #include "wire/json.h"
 
@@ -12,9 +10,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HIGH_BYTES (1u << 20)
-#define LOW_BYTES (256u << 10)
 #define TEXT_TYPE "text/plain; charset=utf-8"
+
+/* -- requests to the core -------------------------------------------------------------------------------------- */
+
+static void on_reply(struct door *door, const struct door_reply *reply)
+{
+        struct container_request *q = (struct container_request *)door;
+        container_then then = reply->e ? q->fail : q->then;
+
+        q->then = q->fail = NULL;
+        q->on_event = NULL;
+        if (then)
+                then(q, reply);
+        else
+                container_fail(q, reply);
+}
+
+static void on_event(struct door *door, const char *event, const json_t *about, const struct buf *attachments)
+{
+        struct container_request *q = (struct container_request *)door;
+
+        if (q->on_event)
+                q->on_event(q, event, about, attachments);
+}
+
+static const struct door_hooks hooks = {.reply = on_reply, .event = on_event};
+
+void container_call(struct container_request *q, const char *method, json_t *params, const struct buf *attachments,
+                    container_then then)
+{
+        q->then = then;
+        door_call(&q->door, method, params, attachments);
+}
 
 /* -- life ------------------------------------------------------------------------------------------------------ */
 
@@ -25,13 +53,11 @@ struct container_request *container_request_new(struct daemon *d, const struct c
 
         if (!q)
                 return NULL;
-        q->daemon = d;
+        q->door = (struct door){.hooks = &hooks, .daemon = d, .principal = principal, .sandbox = strdup(sandbox)};
         q->carrier = carrier;
-        q->principal = principal;
-        q->sandbox = strdup(sandbox);
         q->query = strdup(query);
         TAILQ_INSERT_TAIL(&d->container->requests, q, link);
-        if (q->sandbox && q->query)
+        if (q->door.sandbox && q->query)
                 return q;
         container_request_free(q);
         return NULL;
@@ -39,16 +65,12 @@ struct container_request *container_request_new(struct daemon *d, const struct c
 
 void container_request_free(struct container_request *q)
 {
-        if (q->sandbox_request)
-                sandbox_request_cancel(q->sandbox_request);
-        if (q->image_request)
-                image_request_detach(q->image_request);
+        door_done(&q->door);
         if (q->state_done)
                 q->state_done(q->state);
-        TAILQ_REMOVE(&q->daemon->container->requests, q, link);
+        TAILQ_REMOVE(&q->door.daemon->container->requests, q, link);
         json_decref(q->body);
         json_decref(q->socket_id);
-        free(q->sandbox);
         free(q->part);
         free(q->query);
         free(q->directory);
@@ -183,7 +205,7 @@ static int has_relative_path(const struct container_request *q)
 }
 
 /* A session that does not exist yet begins in /workspace, as relative paths of the core do. */
-static void on_directories(struct container_request *q, const struct container_reply *reply)
+static void on_directories(struct container_request *q, const struct door_reply *reply)
 {
         const json_t *sessions = json_object_get(reply->result, "sessions");
         const char *session = container_session(q);
@@ -291,64 +313,6 @@ json_t *container_env(const struct container_request *q, const char *name)
         return set;
 }
 
-json_t *container_put(json_t *object, const char *name, json_t *value)
-{
-        if (value)
-                json_object_set_new(object, name, value);
-        return object;
-}
-
-/* -- requests to the core -------------------------------------------------------------------------------------- */
-
-static void on_reply(struct container_request *q, const struct container_reply *reply)
-{
-        container_then then = reply->e ? q->fail : q->then;
-
-        q->sandbox_request = NULL;
-        q->then = q->fail = NULL;
-        q->on_event = NULL;
-        if (then)
-                then(q, reply);
-        else
-                container_fail(q, reply);
-}
-
-static void on_result(void *data, const json_t *result, const struct buf *attachments)
-{
-        on_reply(data, &(struct container_reply){.result = result, .attachments = attachments});
-}
-
-static void on_fail(void *data, const struct cloche_err *e, const json_t *about)
-{
-        on_reply(data, &(struct container_reply){.e = e, .about = about});
-}
-
-static void on_event(void *data, const char *event, const json_t *about, const struct buf *attachments)
-{
-        struct container_request *q = data;
-
-        if (q->on_event)
-                q->on_event(q, event, about, attachments);
-}
-
-static const struct sandbox_face face = {.event = on_event, .result = on_result, .fail = on_fail};
-
-void container_call(struct container_request *q, const char *method, json_t *params, const struct buf *attachments,
-                    container_then then)
-{
-        static const struct buf none = {0};
-        struct cloche_err e = {0};
-        int r;
-
-        json_object_set_new(params, "sandbox", json_string(q->sandbox));
-        q->then = then;
-        r = sandboxes_request(q->daemon->sandboxes, q->principal, method, params, attachments ? attachments : &none,
-                              &face, q, &q->sandbox_request, &e);
-        json_decref(params);
-        if (r < 0)
-                on_reply(q, &(struct container_reply){.e = &e});
-}
-
 /* -- requests for an existing session -------------------------------------------------------------------------- */
 
 struct wanted_session {
@@ -376,7 +340,7 @@ static void no_such_session(struct container_request *q, const char *name, const
                          text);
 }
 
-static void on_sessions(struct container_request *q, const struct container_reply *reply)
+static void on_sessions(struct container_request *q, const struct door_reply *reply)
 {
         const json_t *sessions = json_object_get(reply->result, "sessions");
         struct wanted_session *wanted = q->state;
@@ -451,7 +415,7 @@ void container_begin(struct container_request *q)
 
 int container_is_full(const struct container_request *q)
 {
-        return q->carrier->waiting(q) > HIGH_BYTES;
+        return q->carrier->waiting(q) > DOOR_WAITING_BYTES;
 }
 
 void container_line(struct container_request *q, json_t *event)
@@ -466,23 +430,13 @@ void container_line(struct container_request *q, json_t *event)
                 q->carrier->line(q, text, strlen(text));
         free(text);
         q->was_quiet = 0;
-        if (q->sandbox_request && !q->is_held && container_is_full(q)) {
-                q->is_held = 1;
-                sandbox_request_hold(q->sandbox_request, 1);
-        }
+        door_hold(&q->door, q->carrier->waiting(q));
 }
 
 void container_request_taken(struct container_request *q)
 {
-        int was_held;
-
-        if (q->carrier->waiting(q) > LOW_BYTES)
-                return;
-        was_held = q->is_held;
-        q->is_held = 0; /* before the release: what it delivers may fill the connection again */
-        if (was_held && q->sandbox_request)
-                sandbox_request_hold(q->sandbox_request, 0);
-        if (q->on_room)
+        door_hold(&q->door, q->carrier->waiting(q));
+        if (q->on_room && q->carrier->waiting(q) <= DOOR_WAITING_BYTES / 4)
                 q->on_room(q);
 }
 
@@ -555,14 +509,14 @@ static json_t *context_of(const struct container_request *q)
         json_t *context = json_object();
 
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-                container_put(context, names[i], container_copy(q, names[i]));
+                door_put(context, names[i], container_copy(q, names[i]));
         if (q->body && json_object_get(q->body, "id"))
-                container_put(context, "sessionId", container_copy(q, "id"));
-        container_put(context, "contextId", container_copy(q, "context_id"));
+                door_put(context, "sessionId", container_copy(q, "id"));
+        door_put(context, "contextId", container_copy(q, "context_id"));
         if (q->part && q->route && strcmp(q->route->path, "/api/contexts/{id}") == 0)
-                container_put(context, "contextId", json_string(q->part));
+                door_put(context, "contextId", json_string(q->part));
         if (q->part && q->route && strncmp(q->route->path, "/api/process/", 13) == 0)
-                container_put(context, "processId", json_string(q->part));
+                door_put(context, "processId", json_string(q->part));
         return context;
 }
 
@@ -604,7 +558,7 @@ static void no_such_process(struct container_request *q)
                          q->has_type && !q->is_new && q->part ? "%.200s" : "Process %.200s not found", id);
 }
 
-void container_fail(struct container_request *q, const struct container_reply *reply)
+void container_fail(struct container_request *q, const struct door_reply *reply)
 {
         if (container_code_of(q, reply->e->code) == CONTAINER_PROCESS_NOT_FOUND &&
             (q->part || container_text(q, "processId")))

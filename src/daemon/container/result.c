@@ -2,8 +2,6 @@
  * Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "internal.h"
 
-#include "wire/base64.h"
-
 #include <string.h>
 
 #define CHART "application/vnd.cloche.chart+json"
@@ -12,15 +10,10 @@
 
 static json_t *base64_of(const json_t *value, const struct buf *attachments)
 {
-        json_int_t at = json_integer_value(json_object_get(value, "at")),
-                   size = json_integer_value(json_object_get(value, "n"));
-        _cleanup_buf_ struct buf text = BUF_INIT(SIZE_MAX / 2);
+        const char *bytes;
+        size_t size;
 
-        if (at < 0 || size < 0 || (uint64_t)at + (uint64_t)size > attachments->size)
-                return json_null();
-        if (base64_encode(&text, attachments->data + at, (size_t)size) < 0)
-                return NULL;
-        return json_stringn(text.data ? text.data : "", text.size);
+        return door_bytes(value, attachments, &bytes, &size) ? door_base64(bytes, size) : json_null();
 }
 
 static json_t *plain_of(const json_t *value, const struct buf *attachments);
@@ -56,8 +49,8 @@ static json_t *object_of(const json_t *value, const struct buf *attachments)
                 json_t *key = json_array_get(json_array_get(pairs, i), 0);
 
                 if (json_is_string(key) && strlen(json_string_value(key)) == json_string_length(key))
-                        container_put(object, json_string_value(key),
-                                      plain_of(json_array_get(json_array_get(pairs, i), 1), attachments));
+                        door_put(object, json_string_value(key),
+                                 plain_of(json_array_get(json_array_get(pairs, i), 1), attachments));
         }
         return object;
 }
@@ -97,7 +90,7 @@ static json_t *plain_of(const json_t *value, const struct buf *attachments)
                 return json_incref((json_t *)value);
         copy = json_object();
         json_object_foreach ((json_t *)value, name, member)
-                container_put(copy, name, plain_of(member, attachments));
+                door_put(copy, name, plain_of(member, attachments));
         return copy;
 }
 
@@ -111,7 +104,7 @@ static int is_bytes(const json_t *value)
 /* Return a form that is text; a value that is not bytes is kept as it is. */
 static json_t *text_of(const json_t *value, const struct buf *attachments)
 {
-        return is_bytes(value) ? container_string(value, attachments) : plain_of(value, attachments);
+        return is_bytes(value) ? door_string(value, attachments) : plain_of(value, attachments);
 }
 
 /* -- charts ---------------------------------------------------------------------------------------------------- */
@@ -146,7 +139,7 @@ static json_t *chart_of(const json_t *value, const struct buf *attachments)
                         described = json_pack("{s:s, s:O}", "type", type, "data", elements);
         if (!described)
                 described = json_pack("{s:s, s:O?}", "type", "unknown", "data", chart);
-        container_put(described, "title", json_incref(json_object_get(chart, "title")));
+        door_put(described, "title", json_incref(json_object_get(chart, "title")));
         if (json_object_get(described, "data") == elements && json_is_object(chart)) {
                 json_object_del(chart, "type");
                 json_object_del(chart, "title");
@@ -191,7 +184,7 @@ static int put_form(json_t *event, const char *mime, const json_t *value, const 
 {
         for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
                 if (strcmp(forms[i].mime, mime) == 0) {
-                        container_put(event, forms[i].member, forms[i].read(value, attachments));
+                        door_put(event, forms[i].member, forms[i].read(value, attachments));
                         return 1;
                 }
         return 0;
@@ -205,10 +198,10 @@ json_t *container_code_result(const json_t *display, const struct buf *attachmen
 
         json_object_foreach (json_object_get(display, "data"), mime, value)
                 if (!put_form(event, mime, value, attachments))
-                        container_put(others, mime, plain_of(value, attachments));
+                        door_put(others, mime, plain_of(value, attachments));
         drop_text(event);
         if (json_object_size(others) > 0)
                 json_object_set(event, "data", others);
         json_decref(others);
-        return container_put(event, "metadata", metadata ? metadata : json_object());
+        return door_put(event, "metadata", metadata ? metadata : json_object());
 }

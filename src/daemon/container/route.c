@@ -215,23 +215,6 @@ static const struct container_route routes[] = {
 
 /* -- lookup ---------------------------------------------------------------------------------------------------- */
 
-/* True if path matches the pattern. *part: the text in the place of {id} or {rest}. */
-static int matches(const char *pattern, const char *path, const char **part, size_t *part_size)
-{
-        const char *open = strchr(pattern, '{'), *behind;
-        size_t before = open ? (size_t)(open - pattern) : strlen(pattern);
-
-        *part_size = 0;
-        if (strncmp(pattern, path, before) != 0)
-                return 0;
-        if (!open)
-                return path[before] == '\0';
-        behind = strchr(open, '}') + 1;
-        *part = path + before;
-        *part_size = strncmp(open, "{rest}", 6) == 0 ? strlen(*part) : strcspn(*part, "/");
-        return *part_size > 0 && strcmp(*part + *part_size, behind) == 0;
-}
-
 static void allow(char *allowed, size_t size, const char *verb)
 {
         size_t used = strlen(allowed);
@@ -248,7 +231,7 @@ const struct container_route *container_route_find(const char *verb, const char 
                 size_t size;
 
                 /* Fixed names come before {id}: /api/process/list is not a process. */
-                if (!matches(routes[i].path, path, &part, &size))
+                if (!door_matches(routes[i].path, path, &part, &size))
                         continue;
                 if (strcmp(routes[i].verb, "*") != 0 && strcmp(routes[i].verb, verb) != 0) {
                         allow(allowed, allowed_size, routes[i].verb);

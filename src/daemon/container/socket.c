@@ -54,7 +54,7 @@ static void complain(struct container_socket *s, const json_t *id, const char *m
         json_t *error = json_pack("{s:s, s:s, s:s, s:i}", "type", "error", "code", "INVALID_REQUEST", "message",
                                   message, "status", 400);
 
-        send_json(s, container_put(error, "id", json_incref((json_t *)id)));
+        send_json(s, door_put(error, "id", json_incref((json_t *)id)));
 }
 
 /* -- the transport of answers ---------------------------------------------------------------------------------- */
@@ -87,7 +87,7 @@ static void socket_answer(struct container_request *q, unsigned status, const ch
         if (strcmp(type, "application/json") == 0)
                 send_around(q->socket, message, text, size);
         else
-                send_json(q->socket, container_put(message, "body", json_stringn(text, size)));
+                send_json(q->socket, door_put(message, "body", json_stringn(text, size)));
         request_closed(q);
 }
 
@@ -282,17 +282,17 @@ void container_socket(struct container_request *q)
         struct cloche_err e = {0};
 
         if (s)
-                s->sandbox = strdup(q->sandbox);
+                s->sandbox = strdup(q->door.sandbox);
         if (!s || !s->sandbox) {
                 free(s);
                 container_refuse(q, q->request ? CONTAINER_INTERNAL_ERROR : CONTAINER_VALIDATION_FAILED, NULL, NULL,
                                  q->request ? "out of memory" : "this is that WebSocket already");
                 return;
         }
-        s->daemon = q->daemon;
-        s->principal = q->principal;
-        TAILQ_INSERT_TAIL(&q->daemon->container->sockets, s, link);
-        if (http_upgrade(q->request, &handler, s, q->daemon->options.body_bytes_max + MESSAGE_OVERHEAD, &e) < 0) {
+        s->daemon = q->door.daemon;
+        s->principal = q->door.principal;
+        TAILQ_INSERT_TAIL(&q->door.daemon->container->sockets, s, link);
+        if (http_upgrade(q->request, &handler, s, q->door.daemon->options.body_bytes_max + MESSAGE_OVERHEAD, &e) < 0) {
                 on_closed(s);
                 container_refuse(q, container_code_of(q, e.code), NULL, NULL, "%s", e.msg);
         }

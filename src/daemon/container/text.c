@@ -75,37 +75,6 @@ int container_utf8_append(struct container_utf8 *u, const void *data, size_t siz
 
 /* -- values of the core ---------------------------------------------------------------------------------------- */
 
-int container_bytes(const json_t *value, const struct buf *attachments, const char **ret, size_t *ret_size)
-{
-        const char *kind = json_string_value(json_object_get(value, "$"));
-        json_int_t at = json_integer_value(json_object_get(value, "at")),
-                   size = json_integer_value(json_object_get(value, "n"));
-
-        if (json_is_string(value)) {
-                *ret = json_string_value(value);
-                *ret_size = json_string_length(value);
-                return 1;
-        }
-        if (!kind || strcmp(kind, "bytes") != 0 || !attachments || at < 0 || size < 0 ||
-            (uint64_t)at + (uint64_t)size > attachments->size)
-                return 0;
-        *ret = size > 0 ? attachments->data + at : "";
-        *ret_size = (size_t)size;
-        return 1;
-}
-
-json_t *container_string(const json_t *value, const struct buf *attachments)
-{
-        const char *bytes;
-        size_t size;
-
-        if (json_is_string(value))
-                return json_incref((json_t *)value);
-        if (!container_bytes(value, attachments, &bytes, &size))
-                return json_string("");
-        return json_valid_text(bytes, size);
-}
-
 json_t *container_words(const char *text)
 {
         json_t *words = json_valid_text(text, strlen(text));

@@ -19,9 +19,9 @@ static json_t *params_of(const struct container_request *q)
 {
         json_t *params = json_pack("{s:O}", "path", container_field(q, "path"));
 
-        container_put(params, "recursive", container_copy(q, "recursive"));
-        container_put(params, "include", container_copy(q, "include"));
-        return container_put(params, "exclude", container_copy(q, "exclude"));
+        door_put(params, "recursive", container_copy(q, "recursive"));
+        door_put(params, "include", container_copy(q, "include"));
+        return door_put(params, "exclude", container_copy(q, "exclude"));
 }
 
 /* True if the globs are permitted; else the request is refused. */
@@ -50,7 +50,7 @@ static void send_event(struct container_request *q, const char *type, const json
 {
         if (is_wanted(q, type))
                 container_line(q, json_pack("{s:s, s:s, s:o, s:b}", "type", "event", "eventType", type, "path",
-                                            container_string(path, attachments), "isDirectory",
+                                            door_string(path, attachments), "isDirectory",
                                             json_is_true(json_object_get(about, "isDirectory"))));
 }
 
@@ -92,19 +92,19 @@ static void on_event(struct container_request *q, const char *event, const json_
         }
 }
 
-static void watch_ended(struct container_request *q, const struct container_reply *reply)
+static void watch_ended(struct container_request *q, const struct door_reply *reply)
 {
         (void)reply;
         send_end(q, "the watched path was removed");
 }
 
-static void watch_failed(struct container_request *q, const struct container_reply *reply)
+static void watch_failed(struct container_request *q, const struct door_reply *reply)
 {
         container_line(q, json_pack("{s:s, s:o}", "type", "error", "error", container_words(reply->e->msg)));
         send_end(q, reply->e->msg);
 }
 
-static void watch(struct container_request *q, const struct container_reply *reply)
+static void watch(struct container_request *q, const struct door_reply *reply)
 {
         (void)reply;
         container_begin(q);
@@ -191,7 +191,7 @@ static void answer_check(struct container_request *q, const struct container_wat
                                    json_sprintf("watch-%llu-%llu:%llu", (unsigned long long)w->number,
                                                 (unsigned long long)w->begun_ms, (unsigned long long)w->changes));
 
-        container_answer(q, container_put(answer, "reason", reason ? json_string(reason) : NULL));
+        container_answer(q, door_put(answer, "reason", reason ? json_string(reason) : NULL));
 }
 
 struct version {
@@ -315,7 +315,7 @@ static void watcher_close(struct container_watcher *w, const struct cloche_err *
         w->sandbox_request = NULL;
         while ((q = waiting_for(w, 1))) {
                 stop_waiting(q);
-                container_fail(q, &(struct container_reply){.e = e});
+                container_fail(q, &(struct door_reply){.e = e});
         }
         watcher_free(w);
 }
@@ -345,7 +345,8 @@ static struct container_watcher *watcher_find(struct container *c, const struct 
         struct container_watcher *w;
 
         TAILQ_FOREACH (w, &c->watchers, link)
-                if (w->principal == q->principal && strcmp(w->sandbox, q->sandbox) == 0 && strcmp(w->key, key) == 0)
+                if (w->principal == q->door.principal && strcmp(w->sandbox, q->door.sandbox) == 0 &&
+                    strcmp(w->key, key) == 0)
                         return w;
         return NULL;
 }
@@ -366,15 +367,15 @@ static void make_room(struct container *c)
 
 static struct container_watcher *watcher_new(struct container_request *q, const char *key)
 {
-        struct container *c = q->daemon->container;
+        struct container *c = q->door.daemon->container;
         struct container_watcher *w = calloc(1, sizeof(*w));
 
         if (!w)
                 return NULL;
         make_room(c);
         w->container = c;
-        w->principal = q->principal;
-        w->sandbox = strdup(q->sandbox);
+        w->principal = q->door.principal;
+        w->sandbox = strdup(q->door.sandbox);
         w->key = strdup(key);
         w->number = ++c->next_watcher;
         w->begun_ms = clock_real_ms();
@@ -397,12 +398,12 @@ static void begin_watcher(struct container_request *q, const char *key, json_t *
                 container_refuse(q, CONTAINER_INTERNAL_ERROR, q->route->failed, NULL, "out of memory");
                 return;
         }
-        json_object_set_new(params, "sandbox", json_string(q->sandbox));
-        r = sandboxes_request(q->daemon->sandboxes, q->principal, "file.watch", params, &none, &watcher_face, w,
-                              &w->sandbox_request, &e);
+        json_object_set_new(params, "sandbox", json_string(q->door.sandbox));
+        r = sandboxes_request(q->door.daemon->sandboxes, q->door.principal, "file.watch", params, &none, &watcher_face,
+                              w, &w->sandbox_request, &e);
         if (r < 0) {
                 watcher_free(w);
-                container_fail(q, &(struct container_reply){.e = &e});
+                container_fail(q, &(struct door_reply){.e = &e});
                 return;
         }
         (void)wait_for(q, w, 1);
@@ -418,7 +419,7 @@ void container_watch_check(struct container_request *q)
                 return;
         params = params_of(q);
         key = json_dumps(params, JSON_COMPACT | JSON_SORT_KEYS);
-        w = key ? watcher_find(q->daemon->container, q, key) : NULL;
+        w = key ? watcher_find(q->door.daemon->container, q, key) : NULL;
         if (!w) {
                 begin_watcher(q, key ? key : "", params);
         } else if (wait_for(q, w, 0) && w->is_ready && !w->is_flushing) {

@@ -327,7 +327,7 @@ static void meet(struct connection *c)
         c->caller.first_byte_ns = 0;
         if (n <= 0)
                 schedule_close(c, "end");
-        else if (c->container || c->is_e2b)
+        else if (c->entrance.kind != ENTRANCE_DAEMON)
                 become_web(c, 0);
         else if (c->is_tcp && first != TLS_HANDSHAKE && http_server_has_tls(c->daemon->http))
                 schedule_close(c, "TLS only"); /* the token would be sent in clear text */
@@ -414,7 +414,7 @@ static void set_up_tcp(int fd)
         (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof(yes)); /* detects a host that vanished */
 }
 
-void connection_new(struct daemon *d, int fd, int is_tcp, int64_t principal, int is_e2b, const char *container,
+void connection_new(struct daemon *d, int fd, int is_tcp, int64_t principal, struct entrance entrance,
                     const struct caller *caller)
 {
         struct connection *c = make(d, fd, is_tcp, principal);
@@ -424,8 +424,7 @@ void connection_new(struct daemon *d, int fd, int is_tcp, int64_t principal, int
                 d->stats.connections_refused++;
                 return;
         }
-        c->is_e2b = is_e2b;
-        c->container = container;
+        c->entrance = entrance;
         c->caller = *caller;
         caller_add(&d->callers, &c->caller, c->progress_ns);
         if (is_tcp)

@@ -13,8 +13,7 @@ struct connection {
         int fd;
         enum connection_kind kind;
         int is_tcp, is_private, is_closing, is_poll_closed, is_web_closed;
-        int is_e2b;            /* it came by a listener for the E2B API */
-        const char *container; /* the sandbox, if it came by such a listener (listen.h) */
+        struct entrance entrance;
         int64_t principal;
         int peer_fd;        /* the same socket, while the connection lives, if it is a unix one; else -EBADF */
         size_t greeting_at; /* bytes of the greeting received */
@@ -29,7 +28,7 @@ struct connection {
 };
 
 /* Takes fd, also on failure. caller: with lane and key. */
-void connection_new(struct daemon *d, int fd, int is_tcp, int64_t principal, int is_e2b, const char *container,
+void connection_new(struct daemon *d, int fd, int is_tcp, int64_t principal, struct entrance entrance,
                     const struct caller *caller);
 /* The callback of struct callers. */
 void connection_drop(struct caller *caller, const char *why);

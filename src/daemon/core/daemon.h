@@ -19,6 +19,13 @@ struct client;
 struct connection;
 struct container;
 struct e2b;
+
+/* The API that a listener serves, and its connections carry. */
+struct entrance {
+        enum entrance_kind { ENTRANCE_DAEMON, ENTRANCE_CONTAINER, ENTRANCE_E2B, ENTRANCE_COUNT } kind;
+        const char *sandbox; /* of ENTRANCE_CONTAINER */
+};
+
 struct image_import;
 struct image_program;
 struct image_upload;

@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HIGH_BYTES (1u << 20)
-#define LOW_BYTES (256u << 10)
 #define JSON_TYPE "application/json"
 #define STREAM_TYPE "application/connect+json"
 #define FLAG_END 0x02
@@ -57,13 +55,19 @@ static const char *code_of(enum cloche_code from, unsigned *ret_status)
 
 /* -- answers ----------------------------------------------------------------------------------------------------- */
 
-void e2b_answer(struct e2b_request *q, unsigned status, json_t *body)
+/* body: stolen. */
+static void answer(struct http_request *request, unsigned status, json_t *body)
 {
         char *text = json_dump_text(body, JSON_COMPACT | JSON_ENCODE_ANY);
 
-        http_answer(q->request, text ? status : 500, JSON_TYPE, text ? text : "{}", text ? strlen(text) : 2);
+        http_answer(request, text ? status : 500, JSON_TYPE, text ? text : "{}", text ? strlen(text) : 2);
         free(text);
         json_decref(body);
+}
+
+void e2b_answer(struct e2b_request *q, unsigned status, json_t *body)
+{
+        answer(q->request, status, body);
 }
 
 void e2b_answer_empty(struct e2b_request *q)
@@ -104,7 +108,7 @@ void e2b_refuse(struct e2b_request *q, unsigned status, const char *code, const 
         refuse(q, status, code, message);
 }
 
-void e2b_fail(struct e2b_request *q, const struct e2b_reply *reply)
+void e2b_fail(struct e2b_request *q, const struct door_reply *reply)
 {
         unsigned status;
         const char *code = code_of(reply->e->code, &status);
@@ -116,18 +120,13 @@ void e2b_fail(struct e2b_request *q, const struct e2b_reply *reply)
 void e2b_gone(struct e2b_request *q)
 {
         e2b_answer(q, 502,
-                   json_pack("{s:s, s:s, s:i}", "sandboxId", q->sandbox ? q->sandbox : "", "message",
+                   json_pack("{s:s, s:s, s:i}", "sandboxId", q->door.sandbox ? q->door.sandbox : "", "message",
                              "The sandbox was not found", "code", 502));
 }
 
 void e2b_refuse_request(struct http_request *request, unsigned status, const struct cloche_err *e)
 {
-        json_t *body = json_pack("{s:i, s:o}", "code", (int)status, "message", valid(e->msg));
-        char *text = body ? json_dump_text(body, JSON_COMPACT) : NULL;
-
-        http_answer(request, status, JSON_TYPE, text ? text : "{}", text ? strlen(text) : 2);
-        free(text);
-        json_decref(body);
+        answer(request, status, json_pack("{s:i, s:o}", "code", (int)status, "message", valid(e->msg)));
 }
 
 /* -- streams ----------------------------------------------------------------------------------------------------- */
@@ -178,11 +177,5 @@ void e2b_stream_end(struct e2b_request *q, const char *code, const char *message
 
 void e2b_stream_hold(struct e2b_request *q)
 {
-        size_t waiting = q->is_streaming ? http_stream_waiting(q->request) : 0;
-        int wanted = q->is_held ? waiting > LOW_BYTES : waiting > HIGH_BYTES;
-
-        if (!q->sandbox_request || wanted == q->is_held)
-                return;
-        q->is_held = wanted;
-        sandbox_request_hold(q->sandbox_request, wanted);
+        door_hold(&q->door, q->is_streaming ? http_stream_waiting(q->request) : 0);
 }

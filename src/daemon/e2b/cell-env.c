@@ -52,15 +52,6 @@ static int add(struct buf *out, const char *text)
         return buf_append(out, text, strlen(text));
 }
 
-static int add_quoted(struct buf *out, const char *text)
-{
-        int r = add(out, "'");
-
-        for (; r == 0 && *text; text++)
-                r = *text == '\'' ? add(out, "'\\''") : buf_append(out, text, 1);
-        return r == 0 ? add(out, "'") : r;
-}
-
 /* declare -p prints a command that gives a variable its value, attributes included. */
 static int write_bash(const json_t *env, struct buf *before, struct buf *after)
 {
@@ -76,7 +67,7 @@ static int write_bash(const json_t *env, struct buf *before, struct buf *after)
                 if (r == 0)
                         r = save && restore ? add(before, json_string_value(save)) : -ENOMEM;
                 if (r == 0)
-                        r = add_quoted(before, json_string_value(value));
+                        r = buf_quote(before, json_string_value(value));
                 if (r == 0)
                         r = add(before, "\n");
                 if (r == 0)

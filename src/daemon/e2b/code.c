@@ -5,7 +5,6 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "wire/base64.h"
 #include "wire/json.h"
 
 #include <stdlib.h>
@@ -91,20 +90,17 @@ static json_t *text_form(const json_t *value, const struct buf *attachments)
 
         if (!is_bytes(value))
                 return json_incref((json_t *)value);
-        return e2b_bytes(value, attachments, &bytes, &size) ? json_valid_text(bytes, size) : NULL;
+        return door_bytes(value, attachments, &bytes, &size) ? json_valid_text(bytes, size) : NULL;
 }
 
 static json_t *base64_form(const json_t *value, const struct buf *attachments)
 {
-        _cleanup_buf_ struct buf text = BUF_INIT(SIZE_MAX / 2);
         const char *bytes;
         size_t size;
 
         if (!is_bytes(value))
                 return json_incref((json_t *)value);
-        if (!e2b_bytes(value, attachments, &bytes, &size) || base64_encode(&text, bytes, size) < 0)
-                return NULL;
-        return json_stringn(text.data ? text.data : "", text.size);
+        return door_bytes(value, attachments, &bytes, &size) ? door_base64(bytes, size) : NULL;
 }
 
 static json_t *plain_form(const json_t *value, const struct buf *attachments)
@@ -134,7 +130,7 @@ static int put_form(json_t *event, const char *mime, const json_t *value, const 
 {
         for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
                 if (strcmp(forms[i].mime, mime) == 0) {
-                        e2b_put(event, forms[i].member, forms[i].read(value, attachments));
+                        door_put(event, forms[i].member, forms[i].read(value, attachments));
                         return 1;
                 }
         return 0;
@@ -160,7 +156,7 @@ static json_t *result_of(const json_t *display, const struct buf *attachments)
 
         json_object_foreach (json_object_get(display, "data"), mime, value)
                 if (!put_form(event, mime, value, attachments))
-                        e2b_put(extra, mime, text_form(value, attachments));
+                        door_put(extra, mime, text_form(value, attachments));
         if (is_main)
                 unquote(event);
         if (json_object_size(extra) > 0)
@@ -176,7 +172,7 @@ static void on_output(struct e2b_request *q, const json_t *about, const struct b
         const char *stream = e2b_text(about, "stream"), *bytes;
         size_t size;
 
-        if (stream && e2b_bytes(json_object_get(about, "data"), attachments, &bytes, &size))
+        if (stream && door_bytes(json_object_get(about, "data"), attachments, &bytes, &size))
                 send_line(q, json_pack("{s:s, s:o, s:I}", "type", stream, "text", json_valid_text(bytes, size),
                                        "timestamp", (json_int_t)clock_real_ms() * 1000000));
 }
@@ -264,7 +260,7 @@ static void run_silently(struct e2b_request *q, const char *code, e2b_then then)
 }
 
 /* The outcome of the cell itself counts, also if its context is gone by now. */
-static void on_restored(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_restored(struct e2b_request *q, const struct door_reply *reply)
 {
         const struct cell *cell = q->state;
 
@@ -275,7 +271,7 @@ static void on_restored(struct e2b_request *q, const struct e2b_reply *reply)
                 fail(q, &cell->error);
 }
 
-static void on_ended(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_ended(struct e2b_request *q, const struct door_reply *reply)
 {
         struct cell *cell = q->state;
 
@@ -287,7 +283,7 @@ static void on_ended(struct e2b_request *q, const struct e2b_reply *reply)
         run_silently(q, cell->after.data, on_restored);
 }
 
-static void on_not_run(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_not_run(struct e2b_request *q, const struct door_reply *reply)
 {
         struct cell *cell = q->state;
 
@@ -324,8 +320,8 @@ static json_t *which_context(const struct e2b_request *q)
         json_t *context = json_object_get(q->body, "context_id"), *params = json_object();
 
         if (json_is_string(context))
-                return e2b_put(params, "context", json_incref(context));
-        return e2b_put(params, "language", language_of(q->body));
+                return door_put(params, "context", json_incref(context));
+        return door_put(params, "language", language_of(q->body));
 }
 
 static void run_cell(struct e2b_request *q)
@@ -341,7 +337,7 @@ static void run_cell(struct e2b_request *q)
         e2b_call(q, "context.run", params, NULL, on_ended);
 }
 
-static void on_set(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_set(struct e2b_request *q, const struct door_reply *reply)
 {
         if (reply->e)
                 fail(q, reply->e);
@@ -364,7 +360,7 @@ static void set_env(struct e2b_request *q, const char *language)
                 run_silently(q, cell->before.data, on_set);
 }
 
-static void on_language(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_language(struct e2b_request *q, const struct door_reply *reply)
 {
         if (reply->e)
                 fail(q, reply->e);
@@ -424,13 +420,13 @@ static json_t *context_of(const json_t *context)
                          json_object_get(context, "language"), "cwd", json_object_get(context, "cwd"));
 }
 
-static void on_context(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_context(struct e2b_request *q, const struct door_reply *reply)
 {
         e2b_answer(q, 200, context_of(reply->result));
 }
 
 /* The service answers so to a bad directory or language. */
-static void on_no_context(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_no_context(struct e2b_request *q, const struct door_reply *reply)
 {
         if (reply->e->code == CLOCHE_E_NOT_FOUND && q->part)
                 e2b_refuse(q, 404, "not_found", "Context %.100s not found", q->part);
@@ -443,7 +439,7 @@ static void create(struct e2b_request *q)
         const char *cwd = e2b_text(q->body, "cwd");
         json_t *params = json_pack("{s:o}", "cwd", e2b_path(cwd));
 
-        e2b_put(params, "language", language_of(q->body));
+        door_put(params, "language", language_of(q->body));
         q->fail = on_no_context;
         e2b_call(q, "context.create", params, NULL, on_context);
 }
@@ -453,7 +449,7 @@ void e2b_on_context_create(struct e2b_request *q)
         e2b_with_sandbox(q, create);
 }
 
-static void on_contexts(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_contexts(struct e2b_request *q, const struct door_reply *reply)
 {
         const json_t *contexts = json_object_get(reply->result, "contexts");
         json_t *all = json_array();
@@ -473,7 +469,7 @@ void e2b_on_context_list(struct e2b_request *q)
         e2b_with_sandbox(q, list);
 }
 
-static void on_done(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_done(struct e2b_request *q, const struct door_reply *reply)
 {
         (void)reply;
         e2b_answer(q, 200, json_null());

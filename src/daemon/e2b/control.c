@@ -82,7 +82,7 @@ static json_t *policy_of(struct e2b_request *q, const json_t *network, int has_i
         }
         if (is_closed)
                 return json_pack("{s:O*}", "allow", json_array_size(allow) > 0 ? allow : NULL);
-        if (json_array_size(deny) == 0 && q->daemon->options.network)
+        if (json_array_size(deny) == 0 && q->door.daemon->options.network)
                 return NULL;
         return json_pack("{s:[s], s:O*}", "allow", "*", "deny", json_array_size(deny) > 0 ? deny : NULL);
 }
@@ -96,8 +96,8 @@ static json_t *labels_of(const struct e2b_request *q, const char *template, cons
         json_object_foreach (json_object_get(q->body, "metadata"), name, value)
                 if (json_is_string(value) && strncmp(name, E2B_LABEL, sizeof(E2B_LABEL) - 1) != 0)
                         json_object_set(labels, name, value);
-        e2b_put(labels, E2B_LABEL_TEMPLATE, json_string(template));
-        e2b_put(labels, E2B_LABEL_OPTIONS, text ? json_string(text) : NULL);
+        door_put(labels, E2B_LABEL_TEMPLATE, json_string(template));
+        door_put(labels, E2B_LABEL_OPTIONS, text ? json_string(text) : NULL);
         free(text);
         return labels;
 }
@@ -118,7 +118,7 @@ static json_t *options_of(const struct e2b_request *q, int has_internet)
                 json_pack("{s:b, s:b, s:b}", "secure", !json_is_false(json_object_get(q->body, "secure")), "internet",
                           has_internet, "autoResume", json_is_true(json_object_get(resume, "enabled")));
 
-        return e2b_put(options, "network", json_is_object(network) ? json_incref(network) : NULL);
+        return door_put(options, "network", json_is_object(network) ? json_incref(network) : NULL);
 }
 
 /* The parameters of sandbox.create; NULL: the request was refused. */
@@ -137,16 +137,16 @@ static json_t *params_of(struct e2b_request *q, const char *template)
                            "lifetimeMs", e2b_lifetime(timeout_s), "idleMs", 0, "endAction",
                            json_is_true(json_object_get(q->body, "autoPause")) ? "pause" : "delete");
         json_decref(options);
-        return e2b_put(params, "network", policy);
+        return door_put(params, "network", policy);
 }
 
-static void on_home(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_home(struct e2b_request *q, const struct door_reply *reply)
 {
         (void)reply;
         e2b_answer(q, 201, e2b_describe_access(q, q->described));
 }
 
-static void on_created(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_created(struct e2b_request *q, const struct door_reply *reply)
 {
         q->described = json_deep_copy(reply->result);
         e2b_call(q, "file.mkdir", json_pack("{s:s, s:b}", "path", E2B_HOME, "recursive", 1), NULL, on_home);
@@ -157,11 +157,11 @@ static void create(struct e2b_request *q, json_t *params)
         char id[E2B_ID_SIZE];
 
         e2b_random_id(id, sizeof(id));
-        q->sandbox = strdup(id);
+        q->door.sandbox = strdup(id);
         e2b_call(q, "sandbox.create", params, NULL, on_created);
 }
 
-static void on_snapshot(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_snapshot(struct e2b_request *q, const struct door_reply *reply)
 {
         json_t *params = params_of(q, e2b_text(q->body, "templateID"));
 
@@ -177,7 +177,7 @@ static void on_image(void *data, const json_t *result, const struct cloche_err *
         const char *name = e2b_text(q->body, "templateID");
         json_t *params;
 
-        q->image_request = NULL;
+        q->door.image = NULL;
         if (e && (e->code == CLOCHE_E_NOT_FOUND || e->code == CLOCHE_E_INVALID_ARGUMENT)) {
                 e2b_refuse(q, 404, "not_found",
                            "template '%.120s' not found: it is neither base nor code-interpreter-v1, nor a snapshot, "
@@ -186,7 +186,7 @@ static void on_image(void *data, const json_t *result, const struct cloche_err *
                 return;
         }
         if (e) {
-                e2b_fail(q, &(struct e2b_reply){.e = e});
+                e2b_fail(q, &(struct door_reply){.e = e});
                 return;
         }
         params = params_of(q, name);
@@ -213,13 +213,13 @@ static const char *unsupported(const json_t *body)
         return NULL;
 }
 
-static void find_image(struct e2b_request *q, const struct e2b_reply *reply)
+static void find_image(struct e2b_request *q, const struct door_reply *reply)
 {
         struct cloche_err e = {0};
 
         (void)reply; /* it is no snapshot */
-        if (images_read(q->daemon, "resolve", json_pack("{s:O}", "name", json_object_get(q->body, "templateID")),
-                        on_image, q, &q->image_request, &e) < 0)
+        if (images_read(q->door.daemon, "resolve", json_pack("{s:O}", "name", json_object_get(q->body, "templateID")),
+                        on_image, q, &q->door.image, &e) < 0)
                 on_image(q, NULL, &e);
 }
 
@@ -243,11 +243,11 @@ void e2b_on_create(struct e2b_request *q)
 
 /* -- get and list ------------------------------------------------------------------------------------------------ */
 
-static void missing(struct e2b_request *q, const struct e2b_reply *reply)
+static void missing(struct e2b_request *q, const struct door_reply *reply)
 {
         if (reply->e->code == CLOCHE_E_NOT_FOUND)
                 e2b_refuse(q, 404, "not_found", "sandbox \"%.80s\" doesn't exist or you don't have access to it",
-                           q->sandbox);
+                           q->door.sandbox);
         else
                 e2b_fail(q, reply);
 }
@@ -258,7 +258,7 @@ void e2b_find(struct e2b_request *q, e2b_then then)
         e2b_call(q, "sandbox.get", json_object(), NULL, then);
 }
 
-static void got(struct e2b_request *q, const struct e2b_reply *reply)
+static void got(struct e2b_request *q, const struct door_reply *reply)
 {
         e2b_answer(q, 200, e2b_describe_in_detail(q, reply->result));
 }
@@ -363,7 +363,7 @@ static void answer_rows(struct e2b_request *q, const struct filter *f, struct ro
         e2b_answer(q, 200, page);
 }
 
-static void listed(struct e2b_request *q, const struct e2b_reply *reply)
+static void listed(struct e2b_request *q, const struct door_reply *reply)
 {
         const json_t *all = json_object_get(reply->result, "sandboxes");
         struct row *rows = calloc(json_array_size(all) + 1, sizeof(*rows));
@@ -470,20 +470,20 @@ static void cut_streams(struct e2b *e2b, const char *sandbox)
         struct e2b_request *q;
 
         TAILQ_FOREACH (q, &e2b->requests, link)
-                if (q->is_streaming && q->sandbox && strcmp(q->sandbox, sandbox) == 0)
+                if (q->is_streaming && q->door.sandbox && strcmp(q->door.sandbox, sandbox) == 0)
                         q->is_broken = 1;
 }
 
-static void emptied(struct e2b_request *q, const struct e2b_reply *reply)
+static void emptied(struct e2b_request *q, const struct door_reply *reply)
 {
         (void)reply;
         e2b_answer_empty(q);
 }
 
-static void kill_found(struct e2b_request *q, const struct e2b_reply *reply)
+static void kill_found(struct e2b_request *q, const struct door_reply *reply)
 {
         (void)reply;
-        cut_streams(q->daemon->e2b, q->sandbox);
+        cut_streams(q->door.daemon->e2b, q->door.sandbox);
         e2b_call(q, "sandbox.delete", json_object(), NULL, emptied);
 }
 
@@ -522,27 +522,20 @@ void e2b_on_refresh(struct e2b_request *q)
 
 /* -- pause, connect, resume -------------------------------------------------------------------------------------- */
 
-static int runs(const json_t *described)
-{
-        const char *state = e2b_text(described, "state");
-
-        return state && strcmp(state, "running") == 0;
-}
-
 /* A paused sandbox has no end: it is kept until somebody needs it. */
-static void paused(struct e2b_request *q, const struct e2b_reply *reply)
+static void paused(struct e2b_request *q, const struct door_reply *reply)
 {
         (void)reply;
         set_lifetime(q, json_integer(0), emptied);
 }
 
-static void pause_found(struct e2b_request *q, const struct e2b_reply *reply)
+static void pause_found(struct e2b_request *q, const struct door_reply *reply)
 {
-        if (!runs(reply->result)) {
-                e2b_refuse(q, 409, "failed_precondition", "sandbox '%.80s' is paused already", q->sandbox);
+        if (!e2b_is_running(reply->result)) {
+                e2b_refuse(q, 409, "failed_precondition", "sandbox '%.80s' is paused already", q->door.sandbox);
                 return;
         }
-        cut_streams(q->daemon->e2b, q->sandbox);
+        cut_streams(q->door.daemon->e2b, q->door.sandbox);
         e2b_call(q, json_is_false(json_object_get(q->body, "memory")) ? "sandbox.stop" : "sandbox.pause", json_object(),
                  NULL, paused);
 }
@@ -552,18 +545,18 @@ void e2b_on_pause(struct e2b_request *q)
         e2b_find(q, pause_found);
 }
 
-static void connected(struct e2b_request *q, const struct e2b_reply *reply)
+static void connected(struct e2b_request *q, const struct door_reply *reply)
 {
-        e2b_answer(q, runs(q->described) ? 200 : 201, e2b_describe_access(q, reply->result));
+        e2b_answer(q, e2b_is_running(q->described) ? 200 : 201, e2b_describe_access(q, reply->result));
 }
 
-static void resumed(struct e2b_request *q, const struct e2b_reply *reply)
+static void resumed(struct e2b_request *q, const struct door_reply *reply)
 {
         (void)reply;
         set_lifetime(q, e2b_lifetime(e2b_timeout_of(q, E2B_TIMEOUT_S)), connected);
 }
 
-static void stopped(struct e2b_request *q, const struct e2b_reply *reply)
+static void stopped(struct e2b_request *q, const struct door_reply *reply)
 {
         (void)reply;
         e2b_call(q, "sandbox.resume", json_object(), NULL, resumed);
@@ -580,16 +573,16 @@ static int is_later(const json_t *described, json_int_t timeout_s)
         return ends && clock_write_utc(text, end) == 0 && strcmp(text, ends) > 0;
 }
 
-static void connect_found(struct e2b_request *q, const struct e2b_reply *reply)
+static void connect_found(struct e2b_request *q, const struct door_reply *reply)
 {
         json_int_t timeout_s = e2b_timeout_of(q, E2B_TIMEOUT_S);
 
         if (timeout_s < 0)
                 return;
         q->described = json_deep_copy(reply->result);
-        if (runs(reply->result) && json_object_get(q->body, "timeout") && is_later(reply->result, timeout_s))
+        if (e2b_is_running(reply->result) && json_object_get(q->body, "timeout") && is_later(reply->result, timeout_s))
                 set_lifetime(q, e2b_lifetime(timeout_s), connected);
-        else if (runs(reply->result))
+        else if (e2b_is_running(reply->result))
                 connected(q, reply);
         else if (json_is_false(json_object_get(q->body, "memory")) &&
                  strcmp(e2b_text(reply->result, "state"), "paused") == 0)
@@ -603,10 +596,10 @@ void e2b_on_connect(struct e2b_request *q)
         e2b_find(q, connect_found);
 }
 
-static void resume_found(struct e2b_request *q, const struct e2b_reply *reply)
+static void resume_found(struct e2b_request *q, const struct door_reply *reply)
 {
-        if (runs(reply->result))
-                e2b_refuse(q, 409, "failed_precondition", "sandbox '%.80s' is running already", q->sandbox);
+        if (e2b_is_running(reply->result))
+                e2b_refuse(q, 409, "failed_precondition", "sandbox '%.80s' is running already", q->door.sandbox);
         else
                 connect_found(q, reply);
 }
@@ -618,7 +611,7 @@ void e2b_on_resume(struct e2b_request *q)
 
 /* -- network ----------------------------------------------------------------------------------------------------- */
 
-static void relabel(struct e2b_request *q, const struct e2b_reply *reply)
+static void relabel(struct e2b_request *q, const struct door_reply *reply)
 {
         json_t *labels = json_deep_copy(json_object_get(reply->result, "labels")),
                *options = e2b_options(reply->result);
@@ -630,7 +623,7 @@ static void relabel(struct e2b_request *q, const struct e2b_reply *reply)
                 json_object_set_new(options, "internet", json_boolean(has_internet));
                 json_object_set(options, "network", q->body);
                 text = json_dump_text(options, JSON_COMPACT);
-                e2b_put(labels, E2B_LABEL_OPTIONS, text ? json_string(text) : NULL);
+                door_put(labels, E2B_LABEL_OPTIONS, text ? json_string(text) : NULL);
                 e2b_call(q, "sandbox.update",
                          json_pack("{s:O, s:o}", "labels", labels, "network",
                                    policy ? policy : json_pack("{s:[s]}", "allow", "*")),

@@ -32,7 +32,7 @@ static void forks_done(void *state)
 
 static void give_end(struct e2b_request *q);
 
-static void on_end_given(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_end_given(struct e2b_request *q, const struct door_reply *reply)
 {
         struct forks *forks = q->state;
 
@@ -48,9 +48,9 @@ static void give_end(struct e2b_request *q)
         struct forks *forks = q->state;
         const json_t *fork = json_array_get(forks->sandboxes, forks->next++);
 
-        free(q->sandbox);
-        q->sandbox = strdup(fork ? e2b_text(fork, "sandbox") : forks->from);
-        if (!fork || !q->sandbox) {
+        free(q->door.sandbox);
+        q->door.sandbox = strdup(fork ? e2b_text(fork, "sandbox") : forks->from);
+        if (!fork || !q->door.sandbox) {
                 e2b_answer(q, 201, json_incref(forks->answer));
                 return;
         }
@@ -59,7 +59,7 @@ static void give_end(struct e2b_request *q)
                  on_end_given);
 }
 
-static void on_forked(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_forked(struct e2b_request *q, const struct door_reply *reply)
 {
         struct forks *forks = q->state;
 
@@ -68,7 +68,7 @@ static void on_forked(struct e2b_request *q, const struct e2b_reply *reply)
 }
 
 /* The service answers so for a single fork too: with an entry that says why there is none. */
-static void on_not_forked(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_not_forked(struct e2b_request *q, const struct door_reply *reply)
 {
         const struct forks *forks = q->state;
         json_t *answer = json_array();
@@ -91,7 +91,7 @@ static json_t *new_names(json_int_t count)
         return names;
 }
 
-static void fork_found(struct e2b_request *q, const struct e2b_reply *reply)
+static void fork_found(struct e2b_request *q, const struct door_reply *reply)
 {
         json_t *given = json_object_get(q->body, "count");
         json_int_t count = given && !json_is_null(given) ? json_integer_value(given) : 1,
@@ -113,7 +113,7 @@ static void fork_found(struct e2b_request *q, const struct e2b_reply *reply)
         forks->answer = json_array();
         forks->count = count;
         forks->timeout_s = timeout_s;
-        forks->from = strdup(q->sandbox);
+        forks->from = strdup(q->door.sandbox);
         q->state = forks;
         q->state_done = forks_done;
         q->fail = on_not_forked;
@@ -134,21 +134,21 @@ static json_t *snapshot_of(const json_t *snapshot)
         return json_pack("{s:O, s:[O]}", "snapshotID", name, "names", name);
 }
 
-static void on_taken(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_taken(struct e2b_request *q, const struct door_reply *reply)
 {
         e2b_answer(q, 201, snapshot_of(reply->result));
 }
 
-static void take(struct e2b_request *q, const struct e2b_reply *reply)
+static void take(struct e2b_request *q, const struct door_reply *reply)
 {
         const char *name = e2b_text(q->body, "name");
 
         (void)reply;
-        e2b_call(q, "sandbox.snapshot", e2b_put(json_object(), "snapshot", name ? json_string(name) : NULL), NULL,
+        e2b_call(q, "sandbox.snapshot", door_put(json_object(), "snapshot", name ? json_string(name) : NULL), NULL,
                  on_taken);
 }
 
-static void snapshot_found(struct e2b_request *q, const struct e2b_reply *reply)
+static void snapshot_found(struct e2b_request *q, const struct door_reply *reply)
 {
         const char *name = e2b_text(q->body, "name");
 
@@ -166,7 +166,7 @@ void e2b_on_snapshot(struct e2b_request *q)
         e2b_find(q, snapshot_found);
 }
 
-static void on_snapshots(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_snapshots(struct e2b_request *q, const struct door_reply *reply)
 {
         const json_t *all = json_object_get(reply->result, "snapshots");
         char *sandbox = e2b_query(q, "sandboxID"), *name = e2b_query(q, "name"), *limit = e2b_query(q, "limit"),
@@ -200,7 +200,7 @@ void e2b_on_snapshots(struct e2b_request *q)
         e2b_call(q, "snapshot.list", json_object(), NULL, on_snapshots);
 }
 
-static void on_deleted(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_deleted(struct e2b_request *q, const struct door_reply *reply)
 {
         (void)reply;
         e2b_answer_empty(q);
@@ -208,10 +208,10 @@ static void on_deleted(struct e2b_request *q, const struct e2b_reply *reply)
 
 void e2b_on_template_delete(struct e2b_request *q)
 {
-        json_t *params = json_pack("{s:s}", "snapshot", q->sandbox);
+        json_t *params = json_pack("{s:s}", "snapshot", q->door.sandbox);
 
-        free(q->sandbox);
-        q->sandbox = NULL;
+        free(q->door.sandbox);
+        q->door.sandbox = NULL;
         e2b_call(q, "snapshot.delete", params, NULL, on_deleted);
 }
 
@@ -245,7 +245,7 @@ static double percent(const json_t *sample, const json_t *before, double interva
         return before && used_ms > 0 ? (double)(int64_t)(used_ms / interval_ms * 10000) / 100 : 0;
 }
 
-static void on_metrics(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_metrics(struct e2b_request *q, const struct door_reply *reply)
 {
         const json_t *samples = json_object_get(reply->result, "samples");
         double interval_ms = (double)json_integer_value(json_object_get(reply->result, "intervalMs"));
@@ -274,7 +274,7 @@ static void on_metrics(struct e2b_request *q, const struct e2b_reply *reply)
         e2b_answer(q, 200, points);
 }
 
-static void metrics_found(struct e2b_request *q, const struct e2b_reply *reply)
+static void metrics_found(struct e2b_request *q, const struct door_reply *reply)
 {
         q->described = json_deep_copy(reply->result);
         e2b_call(q, "sandbox.metrics", json_object(), NULL, on_metrics);

@@ -11,14 +11,6 @@
 
 /* -- entries ----------------------------------------------------------------------------------------------------- */
 
-static json_t *text_of(const json_t *value, const struct buf *attachments)
-{
-        const char *bytes;
-        size_t size;
-
-        return e2b_bytes(value, attachments, &bytes, &size) ? json_valid_text(bytes, size) : json_string("");
-}
-
 /* As Go writes modes. */
 static json_t *permissions_of(const char *type, json_int_t mode)
 {
@@ -46,14 +38,15 @@ static json_t *entry_of(const json_t *file, const struct buf *attachments)
         const char *type = e2b_text(file, "type");
         json_int_t mode = json_integer_value(json_object_get(file, "mode"));
         json_t *entry = json_pack("{s:o, s:s, s:o, s:o, s:I, s:o, s:s, s:s, s:O?}", "name",
-                                  text_of(json_object_get(file, "name"), attachments), "type", type_of(type), "path",
-                                  text_of(json_object_get(file, "path"), attachments), "size",
+                                  door_string(json_object_get(file, "name"), attachments), "type", type_of(type),
+                                  "path", door_string(json_object_get(file, "path"), attachments), "size",
                                   json_sprintf("%lld", (long long)json_integer_value(json_object_get(file, "size"))),
                                   "mode", mode, "permissions", permissions_of(type, mode), "owner", E2B_USER, "group",
                                   E2B_USER, "modifiedTime", json_object_get(file, "modifiedAt"));
 
-        return e2b_put(entry, "symlinkTarget",
-                       json_object_get(file, "target") ? text_of(json_object_get(file, "target"), attachments) : NULL);
+        return door_put(entry, "symlinkTarget",
+                        json_object_get(file, "target") ? door_string(json_object_get(file, "target"), attachments)
+                                                        : NULL);
 }
 
 /* -- one file ---------------------------------------------------------------------------------------------------- */
@@ -63,7 +56,7 @@ static json_t *path_param(const struct e2b_request *q, const char *name)
         return e2b_path(e2b_text(q->body, name));
 }
 
-static void on_entry(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_entry(struct e2b_request *q, const struct door_reply *reply)
 {
         e2b_answer(q, 200, json_pack("{s:o}", "entry", entry_of(reply->result, reply->attachments)));
 }
@@ -85,13 +78,13 @@ void e2b_on_stat(struct e2b_request *q)
 
 /* -- directories ------------------------------------------------------------------------------------------------- */
 
-static void on_made(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_made(struct e2b_request *q, const struct door_reply *reply)
 {
         (void)reply;
         stat_of(q, "path");
 }
 
-static void on_absent(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_absent(struct e2b_request *q, const struct door_reply *reply)
 {
         if (reply->e->code != CLOCHE_E_FILE_NOT_FOUND)
                 e2b_fail(q, reply);
@@ -100,7 +93,7 @@ static void on_absent(struct e2b_request *q, const struct e2b_reply *reply)
                          on_made);
 }
 
-static void on_present(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_present(struct e2b_request *q, const struct door_reply *reply)
 {
         const char *path = e2b_text(q->body, "path");
 
@@ -132,7 +125,7 @@ static size_t depth_of(const char *relative)
         return depth;
 }
 
-static void on_listed(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_listed(struct e2b_request *q, const struct door_reply *reply)
 {
         const json_t *files = json_object_get(reply->result, "entries");
         json_int_t depth = json_integer_value(json_object_get(q->body, "depth"));
@@ -140,7 +133,7 @@ static void on_listed(struct e2b_request *q, const struct e2b_reply *reply)
 
         for (size_t i = 0; i < json_array_size(files); i++) {
                 const json_t *file = json_array_get(files, i);
-                json_t *relative = text_of(json_object_get(file, "relativePath"), reply->attachments);
+                json_t *relative = door_string(json_object_get(file, "relativePath"), reply->attachments);
 
                 if (depth_of(json_string_value(relative)) <= (size_t)(depth ? depth : 1))
                         json_array_append_new(entries, entry_of(file, reply->attachments));
@@ -170,13 +163,13 @@ void e2b_on_list_dir(struct e2b_request *q)
 
 /* -- move and remove --------------------------------------------------------------------------------------------- */
 
-static void on_moved(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_moved(struct e2b_request *q, const struct door_reply *reply)
 {
         (void)reply;
         stat_of(q, "destination");
 }
 
-static void on_parent(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_parent(struct e2b_request *q, const struct door_reply *reply)
 {
         (void)reply;
         e2b_call(q, "file.move",
@@ -185,7 +178,7 @@ static void on_parent(struct e2b_request *q, const struct e2b_reply *reply)
 }
 
 /* Missing directories above the destination are made, once the source is known to exist. */
-static void on_source(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_source(struct e2b_request *q, const struct door_reply *reply)
 {
         json_t *to = path_param(q, "destination");
         const char *path = json_string_value(to), *slash = path ? strrchr(path, '/') : NULL;
@@ -209,7 +202,7 @@ void e2b_on_move(struct e2b_request *q)
         e2b_with_sandbox(q, move);
 }
 
-static void on_removed(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_removed(struct e2b_request *q, const struct door_reply *reply)
 {
         (void)reply;
         e2b_answer(q, 200, json_object());
@@ -241,7 +234,7 @@ static const struct {
 /* name: relative to the watched directory. */
 static void send_change(struct e2b_request *q, const char *type, const json_t *path, const struct buf *attachments)
 {
-        json_t *text = text_of(path, attachments), *base = path_param(q, "path");
+        json_t *text = door_string(path, attachments), *base = path_param(q, "path");
         const char *name = json_string_value(text), *below = json_string_value(base);
         size_t size = below ? strlen(below) : 0;
 
@@ -276,7 +269,7 @@ static void on_change(struct e2b_request *q, const char *event, const json_t *ab
         }
 }
 
-static void on_watch_end(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_watch_end(struct e2b_request *q, const struct door_reply *reply)
 {
         (void)reply;
         e2b_stream_end(q, NULL, NULL);
@@ -292,7 +285,7 @@ static void on_watch_deadline(struct e2b_request *q)
         e2b_stream_end(q, "deadline_exceeded", "the timeout of the watch is over");
 }
 
-static void on_watched(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_watched(struct e2b_request *q, const struct door_reply *reply)
 {
         const char *timeout = http_request_header(q->request, "Connect-Timeout-Ms"),
                    *interval = http_request_header(q->request, "Keepalive-Ping-Interval");

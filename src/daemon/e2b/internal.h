@@ -5,9 +5,9 @@
 #include "e2b.h"
 
 #include "base/buf.h"
+#include "daemon/door/door.h"
 #include "daemon/http/query.h"
 #include "daemon/http/server.h"
-#include "sandbox/core/sandbox.h"
 #include "wire/json.h"
 
 #include <jansson.h>
@@ -41,7 +41,7 @@ enum e2b_plane {
 
 struct e2b_route {
         const char *verb;
-        const char *path; /* {id} stands for one part */
+        const char *path; /* of door_matches() */
         enum e2b_plane plane;
         void (*handle)(struct e2b_request *q);
 };
@@ -51,32 +51,21 @@ const struct e2b_route *e2b_route_find(const char *verb, const char *path, unsig
 
 /* -- requests -------------------------------------------------------------------------------------------------- */
 
-struct e2b_reply {
-        const json_t *result;
-        const struct buf *attachments;
-        /* For a failure; result is NULL then. */
-        const struct cloche_err *e;
-};
-
-typedef void (*e2b_then)(struct e2b_request *q, const struct e2b_reply *reply);
+typedef void (*e2b_then)(struct e2b_request *q, const struct door_reply *reply);
 
 struct e2b_request {
+        struct door door;
         TAILQ_ENTRY(e2b_request) link;
-        struct daemon *daemon;
         struct http_request *request;
-        int64_t principal;
         const struct e2b_route *route;
         char *part;
-        char *sandbox;                       /* its id, which is its name; NULL: none */
-        json_t *described;                   /* the sandbox, as sandbox.get returns it; NULL: not asked yet */
-        json_t *body;                        /* an object; NULL: not JSON */
-        struct image_request *image_request; /* to the image store, or NULL */
-        /* The open request to the core, and its callbacks. */
-        struct sandbox_request *sandbox_request;
+        json_t *described; /* the sandbox, as sandbox.get returns it; NULL: not asked yet */
+        json_t *body;      /* an object; NULL: not JSON */
+        /* Callbacks of the open request to the core. */
         e2b_then then, fail; /* fail: NULL: the client gets the error */
         void (*go_on)(struct e2b_request *q);
         void (*on_event)(struct e2b_request *q, const char *event, const json_t *about, const struct buf *attachments);
-        int is_streaming, is_held;
+        int is_streaming;
         int is_broken;                                  /* the stream is to break off, without its end */
         uint64_t alive_ns, alive_every_ns, deadline_ns; /* monotonic; 0: none */
         void (*on_deadline)(struct e2b_request *q);
@@ -102,22 +91,18 @@ struct e2b {
 void e2b_request_free(struct e2b_request *q);
 /* params: stolen; "sandbox" is added if the request has one. then gets the result. */
 void e2b_call(struct e2b_request *q, const char *method, json_t *params, const struct buf *attachments, e2b_then then);
-/* value: stolen; NULL adds nothing. Returns object. */
-json_t *e2b_put(json_t *object, const char *name, json_t *value);
 const char *e2b_text(const json_t *object, const char *name); /* NULL: absent, or no text */
 /* A parameter of the query, decoded; owned by the caller. NULL: absent or malformed. */
 char *e2b_query(const struct e2b_request *q, const char *name);
 /* A path as the clients mean it: "", "~" and relative ones begin at the home directory. */
 json_t *e2b_path(const char *path);
-/* Bytes of a value of the core. 0: it is neither text nor bytes. */
-int e2b_bytes(const json_t *value, const struct buf *attachments, const char **ret, size_t *ret_size);
 
 /* -- answers --------------------------------------------------------------------------------------------------- */
 
 void e2b_answer(struct e2b_request *q, unsigned status, json_t *body); /* body: stolen */
 void e2b_answer_empty(struct e2b_request *q);                          /* 204 */
 /* In the shape of the plane. */
-void e2b_fail(struct e2b_request *q, const struct e2b_reply *reply);
+void e2b_fail(struct e2b_request *q, const struct door_reply *reply);
 void e2b_refuse(struct e2b_request *q, unsigned status, const char *code, const char *format, ...)
         __attribute__((format(printf, 4, 5)));
 void e2b_gone(struct e2b_request *q); /* 502: the sandbox does not run */

@@ -74,8 +74,8 @@ static struct e2b_process *selected(const struct e2b_request *q)
 {
         struct e2b_process *p;
 
-        TAILQ_FOREACH_REVERSE (p, &q->daemon->e2b->processes, e2b_processes, link)
-                if (strcmp(p->sandbox, q->sandbox) == 0 && is_selected(p, json_object_get(q->body, "process")))
+        TAILQ_FOREACH_REVERSE (p, &q->door.daemon->e2b->processes, e2b_processes, link)
+                if (strcmp(p->sandbox, q->door.sandbox) == 0 && is_selected(p, json_object_get(q->body, "process")))
                         return p;
         return NULL;
 }
@@ -95,15 +95,6 @@ static const struct e2b_process *select_or_refuse(struct e2b_request *q)
 
 /* -- events ------------------------------------------------------------------------------------------------------ */
 
-static json_t *base64_of(const char *bytes, size_t size)
-{
-        _cleanup_buf_ struct buf text = BUF_INIT(SIZE_MAX / 2);
-
-        if (base64_encode(&text, bytes, size) < 0)
-                return NULL;
-        return json_stringn(text.data ? text.data : "", text.size);
-}
-
 static void send_event(struct e2b_request *q, const char *name, json_t *about)
 {
         e2b_stream_send(q, json_pack("{s:{s:o}}", "event", name, about));
@@ -115,10 +106,10 @@ static void on_output(struct e2b_request *q, const char *event, const json_t *ab
         size_t size;
 
         if (strcmp(event, "output") == 0 && stream &&
-            e2b_bytes(json_object_get(about, "data"), attachments, &bytes, &size))
+            door_bytes(json_object_get(about, "data"), attachments, &bytes, &size))
                 send_event(q, "data",
                            json_pack("{s:o}", strcmp(stream, "terminal") == 0 ? "pty" : stream,
-                                     base64_of(bytes, size)));
+                                     door_base64(bytes, size)));
 }
 
 /* Words of Go's os.ProcessState, which the clients show. */
@@ -149,17 +140,17 @@ static void send_end(struct e2b_request *q, const json_t *process)
                                 : json_sprintf("exit status %lld", (long long)code),
                *end = json_pack("{s:I, s:b, s:O}", "exitCode", code, "exited", signal == NULL, "status", status);
 
-        send_event(q, "end", e2b_put(end, "error", code == 0 ? NULL : json_incref(status)));
+        send_event(q, "end", door_put(end, "error", code == 0 ? NULL : json_incref(status)));
         json_decref(status);
 }
 
-static void on_ended(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_ended(struct e2b_request *q, const struct door_reply *reply)
 {
         const char *id = e2b_text(reply->result, "process");
         struct e2b_process *p;
 
-        TAILQ_FOREACH (p, &q->daemon->e2b->processes, link)
-                if (strcmp(p->sandbox, q->sandbox) == 0 && id && strcmp(p->id, id) == 0) {
+        TAILQ_FOREACH (p, &q->door.daemon->e2b->processes, link)
+                if (strcmp(p->sandbox, q->door.sandbox) == 0 && id && strcmp(p->id, id) == 0) {
                         p->ended_ns = clock_now_ns();
                         json_decref(p->config); /* no list shows it again */
                         p->config = NULL;
@@ -173,7 +164,7 @@ static void on_ended(struct e2b_request *q, const struct e2b_reply *reply)
 }
 
 /* A sandbox that ends cuts the stream: its client asks for the health then, and learns of it. */
-static void on_not_followed(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_not_followed(struct e2b_request *q, const struct door_reply *reply)
 {
         if (reply->e->code == CLOCHE_E_SANDBOX_ENDED || q->is_broken)
                 http_stream_break(q->request);
@@ -216,11 +207,9 @@ static char *command_of(const json_t *config)
 
                 if (!at || strlen(at) != json_string_length(arg))
                         return NULL;
-                r = buf_append(&text, " '", 2);
-                for (; r == 0 && *at; at++)
-                        r = *at == '\'' ? buf_append(&text, "'\\''", 4) : buf_append(&text, at, 1);
+                r = buf_append(&text, " ", 1);
                 if (r == 0)
-                        r = buf_append(&text, "'", 1);
+                        r = buf_quote(&text, at);
         }
         if (r == 0)
                 r = buf_append(&text, "", 1);
@@ -233,22 +222,22 @@ static struct e2b_process *remember(struct e2b_request *q, const json_t *started
 
         if (!p)
                 return NULL;
-        forget_lost(q->daemon);
-        p->sandbox = strdup(q->sandbox);
+        forget_lost(q->door.daemon);
+        p->sandbox = strdup(q->door.sandbox);
         p->id = strdup(e2b_text(started, "process"));
         p->pid = json_integer_value(json_object_get(started, "pid"));
         p->config = json_incref(json_object_get(q->body, "process"));
         p->tag = json_incref(json_object_get(q->body, "tag"));
         p->is_terminal = json_is_object(json_object_get(q->body, "pty"));
-        TAILQ_INSERT_TAIL(&q->daemon->e2b->processes, p, link);
-        q->daemon->e2b->process_count++;
+        TAILQ_INSERT_TAIL(&q->door.daemon->e2b->processes, p, link);
+        q->door.daemon->e2b->process_count++;
         if (p->sandbox && p->id)
                 return p;
-        process_free(q->daemon->e2b, p);
+        process_free(q->door.daemon->e2b, p);
         return NULL;
 }
 
-static void on_started(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_started(struct e2b_request *q, const struct door_reply *reply)
 {
         const struct e2b_process *p = remember(q, reply->result);
 
@@ -310,14 +299,14 @@ static void start(struct e2b_request *q)
         e2b_random_id(id, sizeof(id));
         params = json_pack("{s:s, s:s, s:o, s:b}", "process", id, "command", command, "cwd",
                            e2b_path(e2b_text(config, "cwd")), "stdin", !terminal && !json_is_false(stdin_flag));
-        e2b_put(params, "env", json_incref(json_object_get(config, "envs")));
-        e2b_put(params, "terminal", terminal);
-        e2b_put(params, "timeoutMs", timeout ? json_integer(strtoll(timeout, NULL, 10)) : NULL);
+        door_put(params, "env", json_incref(json_object_get(config, "envs")));
+        door_put(params, "terminal", terminal);
+        door_put(params, "timeoutMs", timeout ? json_integer(strtoll(timeout, NULL, 10)) : NULL);
         free(command);
         e2b_call(q, "process.start", params, NULL, on_started);
 }
 
-static void on_directory(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_directory(struct e2b_request *q, const struct door_reply *reply)
 {
         if (!reply->e && strcmp(e2b_text(reply->result, "type"), "directory") == 0)
                 start(q);
@@ -339,7 +328,7 @@ static void check_directory(struct e2b_request *q)
         e2b_call(q, "file.stat", json_pack("{s:o}", "path", e2b_path(cwd)), NULL, on_directory);
 }
 
-static void on_cleaned(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_cleaned(struct e2b_request *q, const struct door_reply *reply)
 {
         (void)reply;
         check_directory(q);
@@ -349,7 +338,7 @@ static void on_cleaned(struct e2b_request *q, const struct e2b_reply *reply)
  * found no more makes room. */
 static void make_room(struct e2b_request *q)
 {
-        struct e2b *e2b = q->daemon->e2b;
+        struct e2b *e2b = q->door.daemon->e2b;
         uint64_t now_ns = clock_now_ns();
         struct e2b_process *p;
         json_t *params;
@@ -357,7 +346,7 @@ static void make_room(struct e2b_request *q)
         if (!check_user(q))
                 return;
         TAILQ_FOREACH (p, &e2b->processes, link)
-                if (p->ended_ns && now_ns - p->ended_ns > KEPT_NS && strcmp(p->sandbox, q->sandbox) == 0)
+                if (p->ended_ns && now_ns - p->ended_ns > KEPT_NS && strcmp(p->sandbox, q->door.sandbox) == 0)
                         break;
         if (!p) {
                 check_directory(q);
@@ -402,16 +391,16 @@ static int is_running(const json_t *processes, const char *id)
         return 0;
 }
 
-static void on_listed(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_listed(struct e2b_request *q, const struct door_reply *reply)
 {
         json_t *all = json_array();
         struct e2b_process *p;
 
-        TAILQ_FOREACH (p, &q->daemon->e2b->processes, link)
-                if (strcmp(p->sandbox, q->sandbox) == 0 && p->config &&
+        TAILQ_FOREACH (p, &q->door.daemon->e2b->processes, link)
+                if (strcmp(p->sandbox, q->door.sandbox) == 0 && p->config &&
                     is_running(json_object_get(reply->result, "processes"), p->id))
-                        json_array_append_new(all, e2b_put(json_pack("{s:O, s:I}", "config", p->config, "pid", p->pid),
-                                                           "tag", json_incref(p->tag)));
+                        json_array_append_new(all, door_put(json_pack("{s:O, s:I}", "config", p->config, "pid", p->pid),
+                                                            "tag", json_incref(p->tag)));
         e2b_answer(q, 200, json_pack("{s:o}", "processes", all));
 }
 
@@ -427,7 +416,7 @@ void e2b_on_processes(struct e2b_request *q)
 
 /* -- input, signals, size ---------------------------------------------------------------------------------------- */
 
-static void on_done(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_done(struct e2b_request *q, const struct door_reply *reply)
 {
         (void)reply;
         e2b_answer(q, 200, json_object());
@@ -499,7 +488,7 @@ static void update(struct e2b_request *q)
         if (p && !params)
                 e2b_refuse(q, 400, "invalid_argument", "'pty.size' is missing, expected {cols, rows}");
         else if (p)
-                e2b_call(q, "process.resize", e2b_put(params, "process", json_string(p->id)), NULL, on_done);
+                e2b_call(q, "process.resize", door_put(params, "process", json_string(p->id)), NULL, on_done);
 }
 
 void e2b_on_update(struct e2b_request *q)

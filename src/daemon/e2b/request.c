@@ -3,7 +3,6 @@
 #include "internal.h"
 
 #include "daemon/http/query.h"
-#include "daemon/images/program.h"
 #include "daemon/preview/preview.h"
 
 #include "base/clock.h"
@@ -74,20 +73,47 @@ int e2b_takes_head(const struct http_request *request)
                (strcmp(http_request_path(request), "/files") == 0 && strcmp(http_request_verb(request), "POST") == 0);
 }
 
+/* -- requests to the core ---------------------------------------------------------------------------------------- */
+
+static void on_reply(struct door *door, const struct door_reply *reply)
+{
+        struct e2b_request *q = (struct e2b_request *)door;
+        e2b_then then = reply->e ? q->fail : q->then;
+
+        q->then = q->fail = NULL;
+        q->on_event = NULL;
+        if (then)
+                then(q, reply);
+        else
+                e2b_fail(q, reply);
+}
+
+static void on_event(struct door *door, const char *event, const json_t *about, const struct buf *attachments)
+{
+        struct e2b_request *q = (struct e2b_request *)door;
+
+        if (q->on_event)
+                q->on_event(q, event, about, attachments);
+}
+
+static const struct door_hooks hooks = {.reply = on_reply, .event = on_event};
+
+void e2b_call(struct e2b_request *q, const char *method, json_t *params, const struct buf *attachments, e2b_then then)
+{
+        q->then = then;
+        door_call(&q->door, method, params, attachments);
+}
+
 /* -- life -------------------------------------------------------------------------------------------------------- */
 
 void e2b_request_free(struct e2b_request *q)
 {
-        if (q->sandbox_request)
-                sandbox_request_cancel(q->sandbox_request);
-        if (q->image_request)
-                image_request_detach(q->image_request);
+        door_done(&q->door);
         if (q->state_done)
                 q->state_done(q->state);
-        TAILQ_REMOVE(&q->daemon->e2b->requests, q, link);
+        TAILQ_REMOVE(&q->door.daemon->e2b->requests, q, link);
         json_decref(q->described);
         json_decref(q->body);
-        free(q->sandbox);
         free(q->part);
         free(q);
 }
@@ -132,9 +158,8 @@ static struct e2b_request *request_new(struct daemon *d, struct http_request *re
 
         if (!q)
                 return NULL;
-        q->daemon = d;
+        q->door = (struct door){.hooks = &hooks, .daemon = d, .principal = principal};
         q->request = request;
-        q->principal = principal;
         TAILQ_INSERT_TAIL(&d->e2b->requests, q, link);
         http_request_handle(request, &handler, q);
         return q;
@@ -188,17 +213,12 @@ static int may_send(const struct e2b_request *q)
 {
         const char *key = http_request_header(q->request, "X-API-KEY");
 
-        return q->route->plane != E2B_CONTROL || (key && e2b_is_api_key(q->daemon, key));
+        return q->route->plane != E2B_CONTROL || (key && e2b_is_api_key(q->door.daemon, key));
 }
 
 static void no_such_port(struct http_request *request, const struct cloche_err *e)
 {
-        json_t *body = json_pack("{s:i, s:s}", "code", 502, "message", e->msg);
-        char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
-
-        http_answer(request, 502, "application/json", text ? text : "{}", text ? strlen(text) : 2);
-        free(text);
-        json_decref(body);
+        e2b_refuse_request(request, 502, e);
 }
 
 /* A port of a program in the sandbox. */
@@ -223,7 +243,7 @@ static void forward(struct daemon *d, struct http_request *request, int64_t prin
 static void handle(struct e2b_request *q)
 {
         if (q->route->plane == E2B_CONTROL && q->part) {
-                q->sandbox = q->part;
+                q->door.sandbox = q->part;
                 q->part = NULL;
         }
         if (read_body(q))
@@ -248,7 +268,7 @@ void e2b_handle(struct daemon *d, struct http_request *request, int64_t principa
                 free(sandbox);
                 return;
         }
-        q->sandbox = sandbox;
+        q->door.sandbox = sandbox;
         if (!sandbox && is_signed_url(request))
                 port = E2B_ENVD_PORT;
         q->route = e2b_route_find(http_request_verb(request), path, port, &q->part);
@@ -262,66 +282,7 @@ void e2b_handle(struct daemon *d, struct http_request *request, int64_t principa
                 handle(q);
 }
 
-/* -- requests to the core ---------------------------------------------------------------------------------------- */
-
-static void on_reply(struct e2b_request *q, const struct e2b_reply *reply)
-{
-        e2b_then then = reply->e ? q->fail : q->then;
-
-        q->sandbox_request = NULL;
-        q->then = q->fail = NULL;
-        q->on_event = NULL;
-        if (then)
-                then(q, reply);
-        else
-                e2b_fail(q, reply);
-}
-
-static void on_result(void *data, const json_t *result, const struct buf *attachments)
-{
-        on_reply(data, &(struct e2b_reply){.result = result, .attachments = attachments});
-}
-
-static void on_fail(void *data, const struct cloche_err *e, const json_t *about)
-{
-        (void)about;
-        on_reply(data, &(struct e2b_reply){.e = e});
-}
-
-static void on_event(void *data, const char *event, const json_t *about, const struct buf *attachments)
-{
-        struct e2b_request *q = data;
-
-        if (q->on_event)
-                q->on_event(q, event, about, attachments);
-}
-
-void e2b_call(struct e2b_request *q, const char *method, json_t *params, const struct buf *attachments, e2b_then then)
-{
-        static const struct sandbox_face face = {.event = on_event, .result = on_result, .fail = on_fail};
-        static const struct buf none = {0};
-        struct cloche_err e = {0};
-        int r;
-
-        if (q->sandbox)
-                json_object_set_new(params, "sandbox", json_string(q->sandbox));
-        q->then = then;
-        r = params ? sandboxes_request(q->daemon->sandboxes, q->principal, method, params,
-                                       attachments ? attachments : &none, &face, q, &q->sandbox_request, &e)
-                   : err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "make a request to a sandbox");
-        json_decref(params);
-        if (r < 0)
-                on_reply(q, &(struct e2b_reply){.e = &e});
-}
-
 /* -- parts of requests ------------------------------------------------------------------------------------------- */
-
-json_t *e2b_put(json_t *object, const char *name, json_t *value)
-{
-        if (value)
-                json_object_set_new(object, name, value);
-        return object;
-}
 
 const char *e2b_text(const json_t *object, const char *name)
 {
@@ -346,24 +307,6 @@ json_t *e2b_path(const char *path)
         if (path[0] == '/')
                 return json_string(path);
         return json_sprintf(E2B_HOME "/%s", path[0] == '~' && path[1] == '/' ? path + 2 : path);
-}
-
-int e2b_bytes(const json_t *value, const struct buf *attachments, const char **ret, size_t *ret_size)
-{
-        json_int_t at = json_integer_value(json_object_get(value, "at")),
-                   size = json_integer_value(json_object_get(value, "n"));
-
-        if (json_is_string(value)) {
-                *ret = json_string_value(value);
-                *ret_size = json_string_length(value);
-                return 1;
-        }
-        if (!json_is_object(value) || !attachments || at < 0 || size < 0 ||
-            (uint64_t)at + (uint64_t)size > attachments->size)
-                return 0;
-        *ret = size > 0 ? attachments->data + at : "";
-        *ret_size = (size_t)size;
-        return 1;
 }
 
 /* -- life of the API --------------------------------------------------------------------------------------------- */

@@ -63,30 +63,17 @@ static const struct e2b_route interpreter[] = {
         {0},
 };
 
-/* Ids have no characters that a client has to escape. */
-static int matches(const char *pattern, const char *path, char **ret_part)
-{
-        const char *open = strchr(pattern, '{'), *behind;
-        size_t before = open ? (size_t)(open - pattern) : strlen(pattern), size;
-
-        if (strncmp(pattern, path, before) != 0)
-                return 0;
-        if (!open)
-                return path[before] == '\0';
-        behind = strchr(open, '}') + 1;
-        size = strcspn(path + before, "/");
-        if (size == 0 || strcmp(path + before + size, behind) != 0)
-                return 0;
-        *ret_part = strndup(path + before, size);
-        return *ret_part != NULL;
-}
-
 const struct e2b_route *e2b_route_find(const char *verb, const char *path, unsigned port, char **ret_part)
 {
         const struct e2b_route *routes = port == E2B_ENVD_PORT ? envd : port == E2B_CODE_PORT ? interpreter : control;
 
+        const char *part;
+        size_t size;
+
         for (; routes->verb; routes++)
-                if (strcmp(routes->verb, verb) == 0 && matches(routes->path, path, ret_part))
+                if (strcmp(routes->verb, verb) == 0 && door_matches(routes->path, path, &part, &size)) {
+                        *ret_part = part ? strndup(part, size) : NULL;
                         return routes;
+                }
         return NULL;
 }

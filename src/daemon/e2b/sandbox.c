@@ -22,7 +22,7 @@ json_t *e2b_options(const json_t *described)
         return json_object();
 }
 
-static int is_running(const json_t *described)
+int e2b_is_running(const json_t *described)
 {
         const char *state = e2b_text(described, "state");
 
@@ -72,11 +72,11 @@ json_t *e2b_describe_access(const struct e2b_request *q, const json_t *described
         char token[TOKEN_SECRET_SIZE];
 
         if (!json_is_false(json_object_get(options, "secure"))) {
-                e2b_access_token(q->daemon, id, token);
-                e2b_put(answer, "envdAccessToken", json_string(token));
+                e2b_access_token(q->door.daemon, id, token);
+                door_put(answer, "envdAccessToken", json_string(token));
         }
         json_decref(options);
-        return e2b_put(answer, "domain", domain_of(q));
+        return door_put(answer, "domain", domain_of(q));
 }
 
 /* A sandbox without an end is shown with one that is far: the clients expect a time. */
@@ -85,14 +85,14 @@ json_t *e2b_describe(const struct e2b_request *q, const json_t *described)
         json_t *answer = e2b_describe_access(q, described), *ends = json_object_get(described, "endsAt");
 
         json_object_del(answer, "envdAccessToken");
-        e2b_put(answer, "startedAt", json_incref(json_object_get(described, "createdAt")));
-        e2b_put(answer, "endAt", ends ? json_incref(ends) : json_string("9999-12-31T23:59:59Z"));
-        e2b_put(answer, "cpuCount", json_integer(limit(described, "cpuPercent", 100, 1)));
-        e2b_put(answer, "memoryMB", json_integer(limit(described, "memoryBytes", MIB, 0)));
-        e2b_put(answer, "diskSizeMB", json_integer(limit(described, "diskBytes", MIB, 0)));
-        e2b_put(answer, "metadata", metadata_of(described));
-        e2b_put(answer, "state", json_string(is_running(described) ? "running" : "paused"));
-        return e2b_put(answer, "volumeMounts", json_array());
+        door_put(answer, "startedAt", json_incref(json_object_get(described, "createdAt")));
+        door_put(answer, "endAt", ends ? json_incref(ends) : json_string("9999-12-31T23:59:59Z"));
+        door_put(answer, "cpuCount", json_integer(limit(described, "cpuPercent", 100, 1)));
+        door_put(answer, "memoryMB", json_integer(limit(described, "memoryBytes", MIB, 0)));
+        door_put(answer, "diskSizeMB", json_integer(limit(described, "diskBytes", MIB, 0)));
+        door_put(answer, "metadata", metadata_of(described));
+        door_put(answer, "state", json_string(e2b_is_running(described) ? "running" : "paused"));
+        return door_put(answer, "volumeMounts", json_array());
 }
 
 json_t *e2b_describe_in_detail(const struct e2b_request *q, const json_t *described)
@@ -101,12 +101,12 @@ json_t *e2b_describe_in_detail(const struct e2b_request *q, const json_t *descri
                *options = e2b_options(described);
         const char *action = e2b_text(described, "endAction");
 
-        e2b_put(answer, "envdAccessToken", json_incref(json_object_get(access, "envdAccessToken")));
-        e2b_put(answer, "lifecycle",
-                json_pack("{s:b, s:s}", "autoResume", json_is_true(json_object_get(options, "autoResume")), "onTimeout",
-                          action && strcmp(action, "pause") == 0 ? "pause" : "kill"));
-        e2b_put(answer, "allowInternetAccess", json_boolean(!json_is_false(json_object_get(options, "internet"))));
-        e2b_put(answer, "network", json_incref(json_object_get(options, "network")));
+        door_put(answer, "envdAccessToken", json_incref(json_object_get(access, "envdAccessToken")));
+        door_put(answer, "lifecycle",
+                 json_pack("{s:b, s:s}", "autoResume", json_is_true(json_object_get(options, "autoResume")),
+                           "onTimeout", action && strcmp(action, "pause") == 0 ? "pause" : "kill"));
+        door_put(answer, "allowInternetAccess", json_boolean(!json_is_false(json_object_get(options, "internet"))));
+        door_put(answer, "network", json_incref(json_object_get(options, "network")));
         json_decref(access);
         json_decref(options);
         return answer;
@@ -122,7 +122,7 @@ static int may_enter(const struct e2b_request *q)
         int is_open = q->route->plane == E2B_CONTEXTS || json_is_false(json_object_get(options, "secure"));
 
         json_decref(options);
-        if (is_open || (token && e2b_is_access_token(q->daemon, q->sandbox, token)))
+        if (is_open || (token && e2b_is_access_token(q->door.daemon, q->door.sandbox, token)))
                 return 1;
         if (token || q->route->plane != E2B_FILES)
                 return 0;
@@ -140,12 +140,12 @@ static int is_woken(const json_t *described)
         return is_woken;
 }
 
-static void on_found(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_found(struct e2b_request *q, const struct door_reply *reply)
 {
         void (*then)(struct e2b_request * q) = q->go_on;
 
         q->described = json_deep_copy(reply->result);
-        if (!is_running(reply->result) && (strcmp(q->route->path, "/health") == 0 || !is_woken(reply->result)))
+        if (!e2b_is_running(reply->result) && (strcmp(q->route->path, "/health") == 0 || !is_woken(reply->result)))
                 e2b_gone(q);
         else if (!may_enter(q))
                 e2b_refuse(q, 401, "unauthenticated", "the access token of the sandbox is missing or wrong");
@@ -153,7 +153,7 @@ static void on_found(struct e2b_request *q, const struct e2b_reply *reply)
                 then(q);
 }
 
-static void on_missing(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_missing(struct e2b_request *q, const struct door_reply *reply)
 {
         if (reply->e->code == CLOCHE_E_NOT_FOUND)
                 e2b_gone(q);
@@ -166,7 +166,7 @@ void e2b_with_sandbox(struct e2b_request *q, void (*then)(struct e2b_request *q)
 {
         q->go_on = then;
         q->fail = on_missing;
-        if (q->sandbox)
+        if (q->door.sandbox)
                 e2b_call(q, "sandbox.get", json_object(), NULL, on_found);
         else
                 e2b_gone(q);

@@ -95,7 +95,7 @@ int e2b_is_signed(const struct e2b_request *q, const char *operation)
         char token[TOKEN_SECRET_SIZE];
         int is_signed;
 
-        e2b_access_token(q->daemon, q->sandbox, token);
+        e2b_access_token(q->door.daemon, q->door.sandbox, token);
         /* The text that is signed has no limits between its parts: a user "x:read:" would turn
          * the signature of a download of "file:write:x" into one of an upload to "file". */
         is_signed = s.text && (!s.user || !*s.user || strcmp(s.user, E2B_USER) == 0) &&

@@ -17,20 +17,20 @@
 
 /* -- the sandbox of a signed URL --------------------------------------------------------------------------------- */
 
-static void on_listed(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_listed(struct e2b_request *q, const struct door_reply *reply)
 {
         const json_t *all = json_object_get(reply->result, "sandboxes");
         void (*then)(struct e2b_request * q) = q->go_on;
         const char *operation = strcmp(q->route->verb, "GET") == 0 ? "read" : "write";
 
         for (size_t i = 0; i < json_array_size(all); i++) {
-                q->sandbox = strdup(e2b_text(json_array_get(all, i), "sandbox"));
-                if (q->sandbox && e2b_is_signed(q, operation)) {
+                q->door.sandbox = strdup(e2b_text(json_array_get(all, i), "sandbox"));
+                if (q->door.sandbox && e2b_is_signed(q, operation)) {
                         e2b_with_sandbox(q, then);
                         return;
                 }
-                free(q->sandbox);
-                q->sandbox = NULL;
+                free(q->door.sandbox);
+                q->door.sandbox = NULL;
         }
         e2b_refuse(q, 401, "unauthenticated", "the signature is of no sandbox, or expired");
 }
@@ -38,7 +38,7 @@ static void on_listed(struct e2b_request *q, const struct e2b_reply *reply)
 /* The URL holds no id, so the tokens of all sandboxes are tried: a hash each. */
 static void with_signed(struct e2b_request *q, void (*then)(struct e2b_request *q))
 {
-        if (q->sandbox) {
+        if (q->door.sandbox) {
                 e2b_with_sandbox(q, then);
                 return;
         }
@@ -57,24 +57,24 @@ static json_t *query_path(const struct e2b_request *q)
         return absolute;
 }
 
-static void on_known(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_known(struct e2b_request *q, const struct door_reply *reply)
 {
         json_t *path = query_path(q);
-        json_t *params = json_pack("{s:s, s:O}", "sandbox", q->sandbox, "path", path);
+        json_t *params = json_pack("{s:s, s:O}", "sandbox", q->door.sandbox, "path", path);
         struct cloche_err e = {0};
 
         if (strcmp(e2b_text(reply->result, "type"), "directory") == 0)
                 e2b_refuse(q, 400, "invalid_argument", "path '%.500s' is a directory", json_string_value(path));
-        else if (sandbox_raw_begin(q->daemon, q->request, q->principal, operation_at(OPERATION_RAW_GET), params, &e) <
-                 0)
-                e2b_fail(q, &(struct e2b_reply){.e = &e});
+        else if (sandbox_raw_begin(q->door.daemon, q->request, q->door.principal, operation_at(OPERATION_RAW_GET),
+                                   params, &e) < 0)
+                e2b_fail(q, &(struct door_reply){.e = &e});
         else
                 e2b_request_free(q); /* the request belongs to the transfer now */
         json_decref(path);
         json_decref(params);
 }
 
-static void on_unknown(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_unknown(struct e2b_request *q, const struct door_reply *reply)
 {
         json_t *path = query_path(q);
 
@@ -142,7 +142,7 @@ static void upload_done(void *state)
 
 static void go_on(struct upload *u);
 
-static void on_written(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_written(struct e2b_request *q, const struct door_reply *reply)
 {
         struct upload *u = q->state;
         struct piece *piece = TAILQ_FIRST(&u->pieces);
@@ -158,7 +158,7 @@ static void on_written(struct e2b_request *q, const struct e2b_reply *reply)
         go_on(u);
 }
 
-static void on_not_written(struct e2b_request *q, const struct e2b_reply *reply)
+static void on_not_written(struct e2b_request *q, const struct door_reply *reply)
 {
         const struct piece *piece = TAILQ_FIRST(&((struct upload *)q->state)->pieces);
 
@@ -186,7 +186,7 @@ static void go_on(struct upload *u)
         if (u->is_bad)
                 return;
         http_body_hold(u->q->request, u->waiting_bytes >= HELD_BYTES);
-        if (!u->is_ready || u->q->sandbox_request)
+        if (!u->is_ready || u->q->door.open)
                 return;
         if (piece)
                 write_piece(u, piece);
@@ -205,7 +205,7 @@ static void refuse_body(struct upload *u, const char *why)
 static int add(struct upload *u, int begins, const void *bytes, size_t size)
 {
         struct piece *last = TAILQ_LAST(&u->pieces, pieces);
-        int is_under_way = last && last == TAILQ_FIRST(&u->pieces) && u->q->sandbox_request != NULL;
+        int is_under_way = last && last == TAILQ_FIRST(&u->pieces) && u->q->door.open != NULL;
 
         if (begins || !last || is_under_way || last->bytes.size + size > PIECE_BYTES) {
                 last = calloc(1, sizeof(*last));
@@ -249,7 +249,7 @@ static void on_body(struct e2b_request *q, const void *bytes, size_t size)
 {
         struct upload *u = q->state;
 
-        q->daemon->stats.bytes_read += size;
+        q->door.daemon->stats.bytes_read += size;
         if (u->is_bad)
                 return;
         if (u->form ? http_form_feed(u->form, bytes, size) < 0 : add(u, u->parts++ == 0, bytes, size) < 0)

@@ -27,7 +27,7 @@
 #define ORPHAN_TRIES 300 /* every 10 ms */
 
 /* Takes fd, also on failure. */
-static int add(struct daemon *d, int fd, int is_tcp, int is_e2b, const char *container, struct cloche_err *e)
+static int add(struct daemon *d, int fd, int is_tcp, struct entrance entrance, struct cloche_err *e)
 {
         struct listener *l = calloc(1, sizeof(*l));
 
@@ -35,12 +35,7 @@ static int add(struct daemon *d, int fd, int is_tcp, int is_e2b, const char *con
                 close(fd);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "listen");
         }
-        *l = (struct listener){.daemon = d,
-                               .fd = fd,
-                               .is_tcp = is_tcp,
-                               .own_uid = geteuid(),
-                               .is_e2b = is_e2b,
-                               .container = container};
+        *l = (struct listener){.daemon = d, .fd = fd, .is_tcp = is_tcp, .own_uid = geteuid(), .entrance = entrance};
         TAILQ_INSERT_TAIL(&d->listeners, l, link);
         return 0;
 }
@@ -112,7 +107,7 @@ static int open_unix(struct daemon *d, struct cloche_err *e)
                 fd_close(&fd);
                 return err_os(e, CLOCHE_E_INVALID_ARGUMENT, -r, "listen on %s", o->socket_path);
         }
-        return add(d, fd, 0, 0, NULL, e);
+        return add(d, fd, 0, (struct entrance){ENTRANCE_DAEMON, NULL}, e);
 }
 
 /* -- TCP ------------------------------------------------------------------------------------------------------ */
@@ -137,16 +132,23 @@ static int is_loopback(const struct addrinfo *a)
                (ntohl(((const struct sockaddr_in *)a->ai_addr)->sin_addr.s_addr) >> 24) == IN_LOOPBACKNET;
 }
 
-static int open_address(struct daemon *d, const struct addrinfo *a, const char *name, int is_e2b, const char *container,
+static int open_address(struct daemon *d, const struct addrinfo *a, const char *name, struct entrance entrance,
                         struct cloche_err *e)
 {
+        static const struct {
+                const char *loopback_option; /* callers there need no token, or send it in clear text */
+                const char *event;
+        } kinds[ENTRANCE_COUNT] = {
+                [ENTRANCE_DAEMON] = {NULL, "listening"},
+                [ENTRANCE_CONTAINER] = {"--container-listen", "container-listening"},
+                [ENTRANCE_E2B] = {"--e2b-listen", "e2b-listening"},
+        };
+        const char *option = kinds[entrance.kind].loopback_option;
         const int yes = 1;
         int fd;
 
-        /* Callers need no token there, or send it in clear text. */
-        if ((container || is_e2b) && !is_loopback(a))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s %s must be an address of loopback",
-                               container ? "--container-listen" : "--e2b-listen", name);
+        if (option && !is_loopback(a))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s %s must be an address of loopback", option, name);
         fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (fd >= 0 && a->ai_family == AF_INET6)
                 (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof(yes));
@@ -158,12 +160,12 @@ static int open_address(struct daemon *d, const struct addrinfo *a, const char *
                 fd_close(&fd);
                 return r;
         }
-        log_port(fd, container ? "container-listening" : is_e2b ? "e2b-listening" : "listening");
-        return add(d, fd, 1, is_e2b, container, e);
+        log_port(fd, kinds[entrance.kind].event);
+        return add(d, fd, 1, entrance, e);
 }
 
 /* name: HOST:PORT. */
-static int open_tcp(struct daemon *d, const char *name, int is_e2b, const char *container, struct cloche_err *e)
+static int open_tcp(struct daemon *d, const char *name, struct entrance entrance, struct cloche_err *e)
 {
         const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
         struct addrinfo *list;
@@ -177,7 +179,7 @@ static int open_tcp(struct daemon *d, const char *name, int is_e2b, const char *
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "listen on %s: %s", name, gai_strerror(r));
         r = 0;
         for (const struct addrinfo *a = list; r == 0 && a; a = a->ai_next)
-                r = open_address(d, a, name, is_e2b, container, e);
+                r = open_address(d, a, name, entrance, e);
         freeaddrinfo(list);
         return r;
 }
@@ -187,7 +189,7 @@ static int open_container(struct daemon *d, const struct container_listen *conta
         char name[256];
 
         snprintf(name, sizeof(name), "%.*s", (int)container->size, container->address);
-        return open_tcp(d, name, 0, container->address + container->size + 1, e);
+        return open_tcp(d, name, (struct entrance){ENTRANCE_CONTAINER, container->address + container->size + 1}, e);
 }
 
 /* -- systemd, and the supervisor ------------------------------------------------------------------------------- */
@@ -195,8 +197,8 @@ static int open_container(struct daemon *d, const struct container_listen *conta
 /* name: from the supervisor, borrowed while the daemon lives. Names from systemd are ignored. */
 static int take_fd(struct daemon *d, int fd, const char *name, struct cloche_err *e)
 {
-        const char *container = NULL;
-        int domain = 0, listens = 0, is_e2b = d->options.link_fd >= 0 && strcmp(name, HANDED_E2B) == 0;
+        struct entrance entrance = {ENTRANCE_DAEMON, NULL};
+        int domain = 0, listens = 0;
         socklen_t size = sizeof(int);
 
         if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) < 0 ||
@@ -206,8 +208,10 @@ static int take_fd(struct daemon *d, int fd, const char *name, struct cloche_err
         fcntl(fd, F_SETFD, FD_CLOEXEC);
         fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
         if (d->options.link_fd >= 0 && strncmp(name, HANDED_CONTAINER, strlen(HANDED_CONTAINER)) == 0)
-                container = name + strlen(HANDED_CONTAINER);
-        return add(d, fd, domain != AF_UNIX, is_e2b, container, e);
+                entrance = (struct entrance){ENTRANCE_CONTAINER, name + strlen(HANDED_CONTAINER)};
+        else if (d->options.link_fd >= 0 && strcmp(name, HANDED_E2B) == 0)
+                entrance.kind = ENTRANCE_E2B;
+        return add(d, fd, domain != AF_UNIX, entrance, e);
 }
 
 /* 0: the descriptor is for supervised_enter. */
@@ -250,9 +254,9 @@ int listen_open(struct daemon *d, struct cloche_err *e)
         if (r == 0 && d->options.socket_path)
                 r = open_unix(d, e);
         if (r == 0 && d->options.listen)
-                r = open_tcp(d, d->options.listen, 0, NULL, e);
+                r = open_tcp(d, d->options.listen, (struct entrance){ENTRANCE_DAEMON, NULL}, e);
         for (unsigned i = 0; r == 0 && i < d->options.e2b_listen.count; i++)
-                r = open_tcp(d, d->options.e2b_listen.names[i], 1, NULL, e);
+                r = open_tcp(d, d->options.e2b_listen.names[i], (struct entrance){ENTRANCE_E2B, NULL}, e);
         for (unsigned i = 0; r == 0 && i < d->options.container_count; i++)
                 r = open_container(d, &d->options.containers[i], e);
         if (r == 0 && TAILQ_EMPTY(&d->listeners) && d->options.connect_fd < 0)
@@ -266,7 +270,7 @@ int listen_needs_token(const struct daemon *d)
         const struct listener *l;
 
         TAILQ_FOREACH (l, &d->listeners, link)
-                if (l->is_tcp && !l->container)
+                if (l->is_tcp && l->entrance.kind != ENTRANCE_CONTAINER)
                         return 1;
         return 0;
 }
@@ -315,9 +319,9 @@ static void take(struct listener *l, int fd)
                 refuse(fd, "403 Forbidden", e.msg);
                 return;
         }
-        caller_of_socket(&caller, fd, l->is_tcp, l->container != NULL, (uid_t)principal, l->own_uid);
+        caller_of_socket(&caller, fd, l->is_tcp, l->entrance.kind == ENTRANCE_CONTAINER, (uid_t)principal, l->own_uid);
         if (!is_full(l->daemon, fd, !l->is_tcp, caller.lane))
-                connection_new(l->daemon, fd, l->is_tcp, principal, l->is_e2b, l->container, &caller);
+                connection_new(l->daemon, fd, l->is_tcp, principal, l->entrance, &caller);
 }
 
 /* Stop polling: without descriptors the caller stays queued, and the socket stays readable. */

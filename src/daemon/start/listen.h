@@ -8,8 +8,7 @@ struct listener {
         TAILQ_ENTRY(listener) link;
         struct daemon *daemon;
         int fd, is_tcp, is_polling, is_resting;
-        int is_e2b;            /* only the E2B API is served here */
-        const char *container; /* the sandbox, if only its container API is served here; NULL: everything else */
+        struct entrance entrance;
         uid_t own_uid;
         uv_poll_t poll;
 };

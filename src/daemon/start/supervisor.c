@@ -77,6 +77,9 @@ static int add_handed(struct handed *h, int fd, const char *name, const char *su
 
 static int collect(const struct supervisor *s, int link_fd, struct handed *h)
 {
+        static const char *const names[ENTRANCE_COUNT] = {[ENTRANCE_DAEMON] = HANDED_SOCKET,
+                                                          [ENTRANCE_CONTAINER] = HANDED_CONTAINER,
+                                                          [ENTRANCE_E2B] = HANDED_E2B};
         const struct listener *l;
         size_t size;
         int r;
@@ -89,11 +92,8 @@ static int collect(const struct supervisor *s, int link_fd, struct handed *h)
                 r = add_handed(h, s->options->on_demand.lock_fd, HANDED_LOCK, "");
         TAILQ_FOREACH (l, &s->sockets.listeners, link)
                 if (r == 0)
-                        r = add_handed(h, l->fd,
-                                       l->container ? HANDED_CONTAINER
-                                       : l->is_e2b  ? HANDED_E2B
-                                                    : HANDED_SOCKET,
-                                       l->container ? l->container : "");
+                        r = add_handed(h, l->fd, names[l->entrance.kind],
+                                       l->entrance.sandbox ? l->entrance.sandbox : "");
         return fclose(h->names_stream) == 0 ? r : -ENOMEM;
 }
 

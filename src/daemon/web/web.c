@@ -46,8 +46,8 @@ static int is_container(const struct connection *c, const char *path, char **ret
 {
         size_t size;
 
-        if (c->container) {
-                *ret_name = strdup(c->container);
+        if (c->entrance.kind == ENTRANCE_CONTAINER) {
+                *ret_name = strdup(c->entrance.sandbox);
                 *ret_path = path;
                 return *ret_name != NULL;
         }
@@ -74,7 +74,7 @@ static int comes_from_page(const struct http_request *request)
  * another request must follow. */
 static int let_in(struct connection *c, struct http_request *request, struct cloche_err *e)
 {
-        if (!c->is_tcp || c->container || web_has_token(&c->daemon->options, request))
+        if (!c->is_tcp || c->entrance.kind == ENTRANCE_CONTAINER || web_has_token(&c->daemon->options, request))
                 return connection_known(c, c->caller.lane, e);
         http_body_limit(request, STRANGER_BYTES_MAX);
         caller_renew(&c->daemon->callers, &c->caller, clock_now_ns());
@@ -88,7 +88,7 @@ static void refuse(struct http_request *request, unsigned status, const struct c
         const char *path;
         char *name = NULL;
 
-        if (c->is_e2b)
+        if (c->entrance.kind == ENTRANCE_E2B)
                 e2b_refuse_request(request, status, e);
         else if (is_container(c, http_request_path(request), &name, &path))
                 container_refuse_request(request, status, e);
@@ -112,7 +112,7 @@ static void container_head(struct connection *c, struct http_request *request, c
         struct cloche_err e = {0};
         int r = 0;
 
-        if (!c->container && !comes_from_page(request))
+        if (c->entrance.kind != ENTRANCE_CONTAINER && !comes_from_page(request))
                 r = web_check_token(c, request, operation_at(OPERATION_STATS), &e);
         if (r == 0)
                 r = let_in(c, request, &e);
@@ -248,12 +248,12 @@ static void on_head(void *data, struct http_request *request)
         char *name = NULL;
         int r;
 
-        if (c->is_e2b) {
+        if (c->entrance.kind == ENTRANCE_E2B) {
                 e2b_head(c, request);
                 return;
         }
         /* These host names are only for previews: none of our paths is served under them. */
-        if (!c->container && preview_is_host(&d->options, host)) {
+        if (c->entrance.kind != ENTRANCE_CONTAINER && preview_is_host(&d->options, host)) {
                 preview_begin(d, request, host);
                 return;
         }
@@ -350,7 +350,7 @@ static void on_request(void *data, struct http_request *request)
 
         d->stats.requests_total++;
         d->stats.bytes_read += http_request_body(request)->size;
-        if (c->is_e2b) {
+        if (c->entrance.kind == ENTRANCE_E2B) {
                 e2b_handle(d, request, PRINCIPAL_TOKEN);
         } else if (is_container(c, http_request_path(request), &name, &path)) {
                 container_handle(d, request, c->principal, name, path);

@@ -1,0 +1,67 @@
+/* Shared by the APIs for clients of other products (e2b, container): requests to sandboxes
+ * on behalf of a client, values of the core as JSON, and paths with parts. */
+#ifndef CLOCHE_DAEMON_DOOR_DOOR_H
+#define CLOCHE_DAEMON_DOOR_DOOR_H
+
+#include "daemon/core/daemon.h"
+#include "sandbox/core/sandbox.h"
+
+#include "base/buf.h"
+
+#include <jansson.h>
+
+/* -- requests -------------------------------------------------------------------------------------------------- */
+
+struct door;
+struct image_request;
+
+struct door_reply {
+        const json_t *result;
+        const struct buf *attachments;
+        /* For a failure; result is NULL then. */
+        const struct cloche_err *e;
+        const json_t *about;
+};
+
+struct door_hooks {
+        void (*reply)(struct door *door, const struct door_reply *reply);
+        void (*event)(struct door *door, const char *event, const json_t *about, const struct buf *attachments);
+};
+
+/* The first member of a request of such an API. */
+struct door {
+        const struct door_hooks *hooks;
+        struct daemon *daemon;
+        int64_t principal;
+        char *sandbox;                /* its name; NULL: none */
+        struct sandbox_request *open; /* to the core, or NULL */
+        struct image_request *image;  /* to the image store, or NULL */
+        int is_held;
+};
+
+/* Open requests are cancelled. */
+void door_done(struct door *door);
+/* params: stolen; "sandbox" is added if the request has one. The hook gets the reply, perhaps
+ * at once. */
+void door_call(struct door *door, const char *method, json_t *params, const struct buf *attachments);
+/* The core sends no more output while so many bytes wait for the client. */
+#define DOOR_WAITING_BYTES (1u << 20)
+void door_hold(struct door *door, size_t waiting);
+
+/* -- values ---------------------------------------------------------------------------------------------------- */
+
+/* value: stolen; NULL adds nothing. Returns object. */
+json_t *door_put(json_t *object, const char *name, json_t *value);
+/* Text or bytes of a value of the core. 0: it is neither. */
+int door_bytes(const json_t *value, const struct buf *attachments, const char **ret, size_t *ret_size);
+/* As text, with U+FFFD for invalid UTF-8; "" if it is neither. */
+json_t *door_string(const json_t *value, const struct buf *attachments);
+json_t *door_base64(const void *bytes, size_t size);
+
+/* -- paths ----------------------------------------------------------------------------------------------------- */
+
+/* True if path matches the pattern, in which {id} stands for one part and {rest} for the
+ * remainder. *ret_part: the text there; NULL: the pattern has none. */
+int door_matches(const char *pattern, const char *path, const char **ret_part, size_t *ret_size);
+
+#endif
