@@ -3,12 +3,16 @@
 #include "token.h"
 #include "xdg.h"
 
+#include "base/fd.h"
 #include "base/hex.h"
 #include "base/privilege.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <nettle/hmac.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SYSTEM_FILE "/var/lib/cloche/token"
 
@@ -16,6 +20,24 @@ void token_default_path(char *ret, size_t size)
 {
         if (privilege_is_root() || xdg_find("XDG_STATE_HOME", ".local/state", "cloche/token", ret, size) < 0)
                 snprintf(ret, size, "%s", SYSTEM_FILE);
+}
+
+int token_read(const char *named, char *ret_path, size_t path_size, char ret[TOKEN_BYTES_MAX])
+{
+        _cleanup_fd_ int fd = -EBADF;
+        ssize_t n;
+
+        if (named)
+                snprintf(ret_path, path_size, "%s", named);
+        else
+                token_default_path(ret_path, path_size);
+        fd = open(ret_path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        n = fd < 0 ? -1 : read(fd, ret, TOKEN_BYTES_MAX - 1);
+        if (n < 0)
+                return -errno;
+        ret[n] = '\0';
+        ret[strcspn(ret, "\r\n")] = '\0';
+        return *ret ? 0 : -ENODATA;
 }
 
 void token_derive(const char *token, const char *kind, const char *of, char ret[TOKEN_SECRET_SIZE])

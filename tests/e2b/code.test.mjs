@@ -40,7 +40,8 @@ test("contexts are made, listed, restarted and removed", async () => {
         assert.match((await box.runCode("z", { context: js })).error.value, /z is not defined/);
         await box.removeCodeContext(js);
         await assert.rejects(box.runCode("1", { context: js }), /Context .* not found/);
-        await assert.rejects(box.createCodeContext({ language: "cobol" }), /500/);
+        await assert.rejects(box.createCodeContext({ language: "cobol" }), /no contexts of the language "cobol", expected one of: .*python/);
+        await assert.rejects(box.runCode("1", { language: "r" }), /no contexts of the language "r"/);
         await assert.rejects(box.removeCodeContext("none"), /Context none not found/);
 });
 

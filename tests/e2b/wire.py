@@ -8,13 +8,15 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 from urllib.parse import quote, urlencode
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "daemon"))
-from genuine import BUILD, served
+from genuine import BUILD, free_port, served
 from cloche import equal
+from rpc import PATIENCE
 
 
 class Client:
@@ -74,6 +76,12 @@ class Client:
         status, box = self.control("POST", "/v2/sandboxes", {"templateID": "base", "timeout": 300, **more})
         equal(status, 201)
         return box
+
+
+def command_line(daemon, env, *words, token="own"):
+    """A command of the caller with the token."""
+    file = {"CLOCHE_TOKEN_FILE": env["TOKEN_FILE"] if token == "own" else token} if token else {}
+    return subprocess.run([os.path.join(BUILD, "cloche"), *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "CLOCHE_SOCKET": daemon.path, **file})
 
 
 def bash(command):
@@ -243,6 +251,72 @@ def test_an_empty_file_before_another_one():
         status, _, text = client.data("POST", "/files", box, **form(("/tmp/none", b""), ("/tmp/some", b"some"), ("/tmp/last", b"")))
         equal((status, [one["name"] for one in json.loads(text)] if status == 200 else text), (200, ["none", "some", "last"]))
         equal([client.data("GET", "/files?path=/tmp/" + name, box)[2] for name in ("none", "some", "last")], [b"", b"some", b""])
+
+
+def test_file_names_that_are_no_text():
+    with served() as (_, env):
+        client = Client(env)
+        box = client.box()
+        sent = form(("/tmp/na\u00e4me", b"x"))
+        equal(client.data("POST", "/files", box, **sent)[0], 200)  # the twin
+        status, _, text = client.data("POST", "/files", box, **{**sent, "body": sent["body"].replace("\u00e4".encode(), b"\xff")})
+        equal((status, json.loads(text)["message"]), (400, "the file name of a part is not UTF-8"))
+
+
+def test_an_upload_in_many_chunks_waits_for_the_sandbox():
+    """Above 4 MiB that the sandbox has not taken the daemon stops to read. Several chunks are in its buffer then."""
+    with served() as (_, env):
+        client = Client(env)
+        box = client.box()
+        count = (16 << 20) // 300
+        host, _, port = client.address.rpartition(":")
+        for turn in range(2):
+            with socket.create_connection((host, int(port)), timeout=60 * PATIENCE) as sock:
+                sock.sendall(f"POST /files?path=large{turn} HTTP/1.1\r\nHost: {client.host}\r\nConnection: close\r\nE2b-Sandbox-Id: {box['sandboxID']}\r\nX-Access-Token: {box['envdAccessToken']}\r\n"
+                             "Content-Type: application/octet-stream\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
+                sock.sendall((b"12c\r\n" + b"0" * 300 + b"\r\n") * count + b"0\r\n\r\n")
+                equal(sock.recv(12), b"HTTP/1.1 200")
+            equal(client.unary("/filesystem.Filesystem/Stat", box, {"path": f"large{turn}"})[1]["entry"]["size"], str(300 * count))
+
+
+def test_processes_whose_client_has_gone_make_room():
+    port = free_port()
+    with served("--listen", f"127.0.0.1:{port}") as (daemon, env):
+        client = Client(env)
+        box = client.box()
+        body = json.dumps({"process": {"cmd": "/bin/true"}, "stdin": False}).encode()
+        host, _, own = client.address.rpartition(":")
+        for _ in range(220):
+            with socket.create_connection((host, int(own)), timeout=60 * PATIENCE) as sock:
+                sock.sendall(f"POST /process.Process/Start HTTP/1.1\r\nHost: {client.host}\r\nE2b-Sandbox-Id: {box['sandboxID']}\r\nX-Access-Token: {box['envdAccessToken']}\r\nContent-Length: {len(body) + 5}\r\n\r\n".encode() + struct.pack(">BI", 0, len(body)) + body)
+                sock.recv(12)  # it has started
+        kept = json.loads(command_line(daemon, env, "ps", box["sandboxID"], "--json").stdout)
+        assert 0 < len(kept) < 200, len(kept)
+
+
+def test_the_command_line_reaches_sandboxes_of_the_token():
+    with served() as (daemon, env):
+        client = Client(env)
+        box = client.box()
+        assert box["sandboxID"] in command_line(daemon, env, "sandbox", "ls").stdout
+        equal(command_line(daemon, env, "exec", box["sandboxID"], "--", "echo $HOME").stdout, "/home/user\n")
+        assert box["sandboxID"] not in command_line(daemon, env, "sandbox", "ls", token=None).stdout  # the user's own
+        with tempfile.NamedTemporaryFile("w") as other:
+            print("another token of some length", file=other, flush=True)
+            done = command_line(daemon, env, "sandbox", "ls", token=other.name)
+            equal((done.returncode, done.stdout), (2, ""))
+            assert "the token of hello is not this daemon's" in done.stderr, done.stderr
+
+
+def test_networks_without_denials_are_the_daemons():
+    with served("--network", "allowed.example.org") as (daemon, env):
+        client = Client(env)
+        box = client.box()
+        own = {"allow": ["allowed.example.org"], "deny": []}
+        for change, code, after in (({}, 204, own), ({"denyOut": ["0.0.0.0/0"], "allowOut": ["1.1.1.1"]}, 204, {"allow": ["1.1.1.1"]}),
+                                    ({"denyOut": ["10.0.0.0/8"], "allowOut": ["1.1.1.1"]}, 400, {"allow": ["1.1.1.1"]}), ({"allowOut": ["1.1.1.1"]}, 204, own)):
+            equal(client.control("PUT", f"/sandboxes/{box['sandboxID']}/network", change)[0], code)
+            equal(json.loads(command_line(daemon, env, "sandbox", "get", box["sandboxID"], "--json").stdout)["network"], after)
 
 
 def test_a_signature_is_for_a_file_only():

@@ -185,23 +185,14 @@ const struct cli_handler command_daemon_stop = {.run = stop};
 static int read_token(const char *named, char ret[TOKEN_BYTES_MAX])
 {
         char path[4096];
-        _cleanup_fd_ int fd = -EBADF;
-        ssize_t n;
+        int r = token_read(named, path, sizeof(path), ret);
 
-        if (named)
-                snprintf(path, sizeof(path), "%s", named);
-        else
-                token_default_path(path, sizeof(path));
-        fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-        n = fd < 0 ? -1 : read(fd, ret, TOKEN_BYTES_MAX - 1);
-        if (n < 0)
-                return cli_bad("cannot read the daemon's token in %s: %s (--token-file names the file; cloched makes "
-                               "it "
-                               "at its first start with --e2b-listen or --listen)",
-                               path, strerror(errno));
-        ret[n] = '\0';
-        ret[strcspn(ret, "\r\n")] = '\0';
-        return *ret ? 0 : cli_bad("the file %s is empty, expected the daemon's token", path);
+        if (r == -ENODATA)
+                return cli_bad("the file %s is empty, expected the daemon's token", path);
+        return r == 0 ? 0
+                      : cli_bad("cannot read the daemon's token in %s: %s (--token-file names the file; cloched makes "
+                                "it at its first start with --e2b-listen or --listen)",
+                                path, strerror(-r));
 }
 
 /* Connect, or print a line. */

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "user/daemon-find.h"
+#include "user/token.h"
 #include "wire/value.h"
 
 #include <stdio.h>
@@ -40,14 +41,20 @@ static void read_hello(struct daemon_client *c, const json_t *body)
 
 static int greet(struct daemon_client *c, int takes_notice, struct cloche_err *e)
 {
+        const char *token_file = getenv("CLOCHE_TOKEN_FILE");
+        char token[TOKEN_BYTES_MAX], path[4096];
         struct daemon_message message = {0};
-        int r = buf_append(wire_transport_out(&c->client.transport), GREETING, strlen(GREETING));
+        int r = token_file ? token_read(token_file, path, sizeof(path), token) : 0;
 
+        if (r < 0)
+                return err_os(e, CLOCHE_E_UNREADABLE_FILE, -r, "read the daemon's token in %.200s (CLOCHE_TOKEN_FILE)",
+                              token_file);
+        r = buf_append(wire_transport_out(&c->client.transport), GREETING, strlen(GREETING));
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "open the connection to the daemon");
         r = daemon_call(c, "hello",
-                        json_pack("{s:i, s:s, s:b}", "protocol", 1, "client", "cloche " CLOCHE_VERSION, "notice",
-                                  takes_notice),
+                        json_pack("{s:i, s:s, s:b, s:s*}", "protocol", 1, "client", "cloche " CLOCHE_VERSION, "notice",
+                                  takes_notice, "token", token_file ? token : NULL),
                         NULL, 0, &message, e);
         if (r == 0)
                 read_hello(c, message.body);

@@ -371,12 +371,16 @@ static int warm_contexts(struct daemon *d, struct cloche_err *e)
         return r;
 }
 
-/* Parse RULE,!RULE,… into a policy; the rules themselves are checked with the policy. */
-static json_t *network_of(const char *rules)
+/* The rules themselves are checked with the policy. */
+json_t *daemon_network(const struct daemon *d)
 {
-        json_t *allow = json_array(), *deny = json_array();
+        json_t *allow, *deny;
 
-        for (const char *at = rules; *at;) {
+        if (!d->options.network)
+                return NULL;
+        allow = json_array();
+        deny = json_array();
+        for (const char *at = d->options.network; *at;) {
                 size_t size = strcspn(at, ",");
                 int denies = *at == '!';
 
@@ -388,7 +392,7 @@ static json_t *network_of(const char *rules)
 
 static int start_sandboxes(struct daemon *d, struct cloche_err *e)
 {
-        json_t *network = d->options.network ? network_of(d->options.network) : NULL, *env = packages_env(&d->options);
+        json_t *network = daemon_network(d), *env = packages_env(&d->options);
         json_t *names = packages_network_names(&d->options);
         char *gemrc = NULL;
         int r = env && names && packages_gemrc(&d->options, &gemrc) == 0

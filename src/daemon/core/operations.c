@@ -49,16 +49,23 @@ static json_t *notice(const struct client_request *request)
 static int hello(const struct client_request *request, json_t **ret, struct cloche_err *e)
 {
         struct client *client = request->client;
-        int r;
+        const json_t *token = json_object_get(request->params, "token");
+        int is_token = auth_is_token(&client->daemon->options, token), r;
 
         if (client->is_greeted)
                 return err_set(e, CLOCHE_E_STATE, "hello was sent already: it is sent once per connection");
-        if (client->needs_token && !auth_is_token(&client->daemon->options, json_object_get(request->params, "token")))
+        if (client->needs_token && !is_token)
                 return err_set(e, CLOCHE_E_UNAUTHORIZED, "hello on TCP must carry the daemon's token");
+        if (token && !is_token)
+                return err_set(e, CLOCHE_E_UNAUTHORIZED, "the token of hello is not this daemon's");
         r = client->connection ? connection_known(client->connection, client->connection->caller.lane, e) : 0;
         if (r < 0)
                 return r;
         client->is_greeted = 1;
+        if (is_token) { /* its sandboxes are those of all who have the token, and so are its rights */
+                client->principal = PRINCIPAL_TOKEN;
+                client->peer_fd = -EBADF;
+        }
         *ret = json_pack("{s:s, s:s, s:i, s:o, s:o*}", "server", "cloche", "version", CLOCHE_VERSION, "protocol", 1,
                          "missing", missing_guards(client->daemon->engine), "notice", notice(request));
         return not_packed(*ret, e);

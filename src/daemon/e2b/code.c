@@ -236,6 +236,8 @@ static void fail(struct e2b_request *q, const struct cloche_err *e)
                 e2b_gone(q);
         else if (e->code == CLOCHE_E_NOT_FOUND && context && !q->is_streaming)
                 e2b_refuse(q, 404, "not_found", "Context %.100s not found", context);
+        else if (e->code == CLOCHE_E_UNKNOWN_LANGUAGE && !q->is_streaming)
+                e2b_refuse(q, 404, "not_found", "%s", e->msg);
         else if (q->is_streaming) {
                 send_line(q, json_pack("{s:s, s:s, s:s, s:s}", "type", "error", "name", "InternalError", "value",
                                        e->msg, "traceback", ""));
@@ -425,11 +427,14 @@ static void on_context(struct e2b_request *q, const struct door_reply *reply)
         e2b_answer(q, 200, context_of(reply->result));
 }
 
-/* The service answers so to a bad directory or language. */
+/* The service answers 500 also to a language that it lacks. The clients show the text of 404 alone,
+ * and that names the languages there are. */
 static void on_no_context(struct e2b_request *q, const struct door_reply *reply)
 {
         if (reply->e->code == CLOCHE_E_NOT_FOUND && q->part)
                 e2b_refuse(q, 404, "not_found", "Context %.100s not found", q->part);
+        else if (reply->e->code == CLOCHE_E_UNKNOWN_LANGUAGE)
+                e2b_refuse(q, 404, "not_found", "%s", reply->e->msg);
         else
                 e2b_refuse(q, 500, "internal", "%s", reply->e->msg);
 }

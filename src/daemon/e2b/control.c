@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "daemon/core/loop.h"
 #include "daemon/images/names.h"
 #include "daemon/images/program.h"
 #include "wire/json.h"
@@ -58,8 +59,8 @@ static int is_everywhere(const json_t *rules)
 }
 
 /* The policy of the core. There denials win, here permissions do: both lists together can be
- * had only if one of them denies everything. NULL: the daemon's own; or the request was
- * refused, with *ret_refused. */
+ * had only if one of them denies everything. Without denials the daemon's own rules count
+ * (--network). NULL, with *ret_refused: the request was refused. */
 static json_t *policy_of(struct e2b_request *q, const json_t *network, int has_internet, int *ret_refused)
 {
         static const char *const absent[] = {"rules", "egressProxy", "maskRequestHost", "httpsPorts"};
@@ -83,7 +84,7 @@ static json_t *policy_of(struct e2b_request *q, const json_t *network, int has_i
         if (is_closed)
                 return json_pack("{s:O*}", "allow", json_array_size(allow) > 0 ? allow : NULL);
         if (json_array_size(deny) == 0 && q->door.daemon->options.network)
-                return NULL;
+                return daemon_network(q->door.daemon);
         return json_pack("{s:[s], s:O*}", "allow", "*", "deny", json_array_size(deny) > 0 ? deny : NULL);
 }
 
@@ -624,10 +625,8 @@ static void relabel(struct e2b_request *q, const struct door_reply *reply)
                 json_object_set(options, "network", q->body);
                 text = json_dump_text(options, JSON_COMPACT);
                 door_put(labels, E2B_LABEL_OPTIONS, text ? json_string(text) : NULL);
-                e2b_call(q, "sandbox.update",
-                         json_pack("{s:O, s:o}", "labels", labels, "network",
-                                   policy ? policy : json_pack("{s:[s]}", "allow", "*")),
-                         NULL, emptied);
+                e2b_call(q, "sandbox.update", json_pack("{s:O, s:o}", "labels", labels, "network", policy), NULL,
+                         emptied);
                 free(text);
         }
         json_decref(labels);

@@ -14,6 +14,8 @@
 #define ALIVE_S 90                    /* of a client that states no interval */
 #define ID_SIZE 20
 #define LEAST_MOST 16
+#define ENDED_MOST 100 /* of a sandbox, however new: the core keeps 1000 processes */
+#define LOOK_EVERY 64  /* so many of a sandbox that are not known to have ended */
 #define TAG_SIZE 256
 
 /* A process that a client of this API started. */
@@ -144,17 +146,32 @@ static void send_end(struct e2b_request *q, const json_t *process)
         json_decref(status);
 }
 
+static int is_running(const json_t *processes, const char *id)
+{
+        for (size_t i = 0; i < json_array_size(processes); i++) {
+                const json_t *one = json_array_get(processes, i);
+
+                if (strcmp(e2b_text(one, "process"), id) == 0)
+                        return strcmp(e2b_text(one, "status"), "running") == 0;
+        }
+        return 0;
+}
+
+static void set_ended(struct e2b_process *p)
+{
+        p->ended_ns = clock_now_ns();
+        json_decref(p->config); /* no list shows it again */
+        p->config = NULL;
+}
+
 static void on_ended(struct e2b_request *q, const struct door_reply *reply)
 {
         const char *id = e2b_text(reply->result, "process");
         struct e2b_process *p;
 
         TAILQ_FOREACH (p, &q->door.daemon->e2b->processes, link)
-                if (strcmp(p->sandbox, q->door.sandbox) == 0 && id && strcmp(p->id, id) == 0) {
-                        p->ended_ns = clock_now_ns();
-                        json_decref(p->config); /* no list shows it again */
-                        p->config = NULL;
-                }
+                if (strcmp(p->sandbox, q->door.sandbox) == 0 && id && strcmp(p->id, id) == 0)
+                        set_ended(p);
         if (json_is_true(json_object_get(reply->result, "timedOut"))) {
                 e2b_stream_end(q, "deadline_exceeded", "the process was killed at the timeout of its start");
                 return;
@@ -334,33 +351,61 @@ static void on_cleaned(struct e2b_request *q, const struct door_reply *reply)
         check_directory(q);
 }
 
-/* The core keeps the output of ended processes, 1000 of a sandbox. One that can be
- * found no more makes room. */
+/* The core keeps the output of ended processes. The oldest that can be found no more, or is one of
+ * too many, makes room. */
 static void make_room(struct e2b_request *q)
 {
         struct e2b *e2b = q->door.daemon->e2b;
-        uint64_t now_ns = clock_now_ns();
-        struct e2b_process *p;
+        struct e2b_process *p, *oldest = NULL;
+        unsigned ended = 0;
         json_t *params;
 
-        if (!check_user(q))
-                return;
         TAILQ_FOREACH (p, &e2b->processes, link)
-                if (p->ended_ns && now_ns - p->ended_ns > KEPT_NS && strcmp(p->sandbox, q->door.sandbox) == 0)
-                        break;
-        if (!p) {
+                if (p->ended_ns && strcmp(p->sandbox, q->door.sandbox) == 0) {
+                        oldest = oldest ? oldest : p;
+                        ended++;
+                }
+        if (!oldest || (ended < ENDED_MOST && clock_now_ns() - oldest->ended_ns <= KEPT_NS)) {
                 check_directory(q);
                 return;
         }
-        params = json_pack("{s:s}", "process", p->id);
-        process_free(e2b, p);
+        params = json_pack("{s:s}", "process", oldest->id);
+        process_free(e2b, oldest);
         q->fail = on_cleaned; /* it is gone already */
         e2b_call(q, "process.cleanup", params, NULL, on_cleaned);
 }
 
+static void on_looked(struct e2b_request *q, const struct door_reply *reply)
+{
+        struct e2b_process *p;
+
+        TAILQ_FOREACH (p, &q->door.daemon->e2b->processes, link)
+                if (strcmp(p->sandbox, q->door.sandbox) == 0 && !p->ended_ns &&
+                    !is_running(json_object_get(reply->result, "processes"), p->id))
+                        set_ended(p);
+        make_room(q);
+}
+
+/* The end of a process is told to the client that follows it. One whose client has gone is looked
+ * for. */
+static void look_for_ends(struct e2b_request *q)
+{
+        const struct e2b_process *p;
+        unsigned open = 0;
+
+        if (!check_user(q))
+                return;
+        TAILQ_FOREACH (p, &q->door.daemon->e2b->processes, link)
+                open += !p->ended_ns && strcmp(p->sandbox, q->door.sandbox) == 0;
+        if (open > 0 && open % LOOK_EVERY == 0)
+                e2b_call(q, "process.list", json_object(), NULL, on_looked);
+        else
+                make_room(q);
+}
+
 void e2b_on_start(struct e2b_request *q)
 {
-        e2b_with_sandbox(q, make_room);
+        e2b_with_sandbox(q, look_for_ends);
 }
 
 /* -- attach ------------------------------------------------------------------------------------------------------ */
@@ -379,17 +424,6 @@ void e2b_on_attach(struct e2b_request *q)
 }
 
 /* -- list -------------------------------------------------------------------------------------------------------- */
-
-static int is_running(const json_t *processes, const char *id)
-{
-        for (size_t i = 0; i < json_array_size(processes); i++) {
-                const json_t *one = json_array_get(processes, i);
-
-                if (strcmp(e2b_text(one, "process"), id) == 0)
-                        return strcmp(e2b_text(one, "status"), "running") == 0;
-        }
-        return 0;
-}
 
 static void on_listed(struct e2b_request *q, const struct door_reply *reply)
 {

@@ -241,6 +241,10 @@ static int on_piece(void *data, const char *name, const char *file_name, uint64_
                 u->path = e2b_path(path && *path ? path : file_name);
                 free(path);
                 u->parts++;
+                if (!u->path) {
+                        refuse_body(u, "the file name of a part is not UTF-8");
+                        return 1;
+                }
         }
         return add(u, begins, bytes, size) < 0;
 }

@@ -58,8 +58,12 @@ static void watch(struct http_request *request)
         uv_poll_start(request->watch, UV_DISCONNECT, on_gone);
 }
 
+/* Once: a second call would insert the connection into libmicrohttpd's list of suspended ones
+ * again, and it and others would never be served. */
 void http_request_suspend(struct http_request *request)
 {
+        if (request->is_suspended)
+                return;
         MHD_suspend_connection(request->mhd);
         request->is_suspended = 1;
         watch(request);

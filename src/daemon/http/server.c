@@ -177,6 +177,10 @@ static enum MHD_Result take_body(struct http_request *request, const char *data,
 {
         if (request->is_gone)
                 return MHD_NO;
+        /* libmicrohttpd (0.9.75, process_request_body) hands over the other chunks of its buffer
+         * although the first one suspended the connection. It keeps bytes that are not taken. */
+        if (request->is_suspended)
+                return MHD_YES;
         if (takes_body(request) && (!request->response || request->is_stream))
                 return hand_over(request, data, size);
         if (request->response || request->is_too_large)

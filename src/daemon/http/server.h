@@ -84,7 +84,7 @@ void *http_request_socket_data(const struct http_request *request);
 void http_request_handle(struct http_request *request, const struct http_handler *handler, void *data);
 /* From on_head: limit the body to so many bytes instead of body_bytes_max. */
 void http_body_limit(struct http_request *request, size_t bytes);
-/* Pause or resume the body; one small piece may still arrive. */
+/* Pause or resume the body. */
 void http_body_hold(struct http_request *request, int hold);
 
 /* Add a header to the answer; copied. */
