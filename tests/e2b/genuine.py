@@ -49,3 +49,7 @@ def test_sandboxes_commands_and_files():
 
 def test_the_code_interpreter():
     run("code")
+
+
+def test_templates():
+    run("template")

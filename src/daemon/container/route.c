@@ -227,19 +227,18 @@ const struct container_route *container_route_find(const char *verb, const char 
 {
         allowed[0] = '\0';
         for (size_t i = 0; i < ROUTES; i++) {
-                const char *part = NULL;
-                size_t size;
+                struct door_part parts[DOOR_PARTS], *part = &parts[0];
 
                 /* Fixed names come before {id}: /api/process/list is not a process. */
-                if (!door_matches(routes[i].path, path, &part, &size))
+                if (!door_matches(routes[i].path, path, parts))
                         continue;
                 if (strcmp(routes[i].verb, "*") != 0 && strcmp(routes[i].verb, verb) != 0) {
                         allow(allowed, allowed_size, routes[i].verb);
                         continue;
                 }
-                *ret_part = part && strcmp(routes[i].verb, "*") == 0 ? strdup(part)
-                            : part                                   ? container_decode(part, size)
-                                                                     : NULL;
+                *ret_part = !part->at                          ? NULL
+                            : strcmp(routes[i].verb, "*") == 0 ? strdup(part->at)
+                                                               : container_decode(part->at, part->size);
                 return &routes[i];
         }
         return NULL;

@@ -60,8 +60,13 @@ json_t *door_base64(const void *bytes, size_t size);
 
 /* -- paths ----------------------------------------------------------------------------------------------------- */
 
-/* True if path matches the pattern, in which {id} stands for one part and {rest} for the
- * remainder. *ret_part: the text there; NULL: the pattern has none. */
-int door_matches(const char *pattern, const char *path, const char **ret_part, size_t *ret_size);
+#define DOOR_PARTS 2
+struct door_part {
+        const char *at; /* NULL: the pattern has no such part */
+        size_t size;
+};
+/* True if path matches the pattern, in which each {id} stands for one part and {rest} for the
+ * remainder. */
+int door_matches(const char *pattern, const char *path, struct door_part parts[DOOR_PARTS]);
 
 #endif

@@ -49,19 +49,24 @@ json_t *door_base64(const void *bytes, size_t size)
         return json_stringn(text.data ? text.data : "", text.size);
 }
 
-int door_matches(const char *pattern, const char *path, const char **ret_part, size_t *ret_size)
+int door_matches(const char *pattern, const char *path, struct door_part parts[DOOR_PARTS])
 {
-        const char *open = strchr(pattern, '{'), *behind;
-        size_t before = open ? (size_t)(open - pattern) : strlen(pattern);
+        size_t n = 0;
 
-        *ret_part = NULL;
-        *ret_size = 0;
-        if (strncmp(pattern, path, before) != 0)
-                return 0;
-        if (!open)
-                return path[before] == '\0';
-        behind = strchr(open, '}') + 1;
-        *ret_part = path + before;
-        *ret_size = strncmp(open, "{rest}", 6) == 0 ? strlen(*ret_part) : strcspn(*ret_part, "/");
-        return *ret_size > 0 && strcmp(*ret_part + *ret_size, behind) == 0;
+        for (size_t i = 0; i < DOOR_PARTS; i++)
+                parts[i] = (struct door_part){0};
+        while (*pattern) {
+                if (*pattern != '{') {
+                        if (*pattern++ != *path++)
+                                return 0;
+                        continue;
+                }
+                parts[n] = (struct door_part){path,
+                                              strncmp(pattern, "{rest}", 6) == 0 ? strlen(path) : strcspn(path, "/")};
+                if (parts[n].size == 0)
+                        return 0;
+                path += parts[n++].size;
+                pattern = strchr(pattern, '}') + 1;
+        }
+        return *path == '\0';
 }

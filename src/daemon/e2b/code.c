@@ -431,8 +431,8 @@ static void on_context(struct e2b_request *q, const struct door_reply *reply)
  * and that names the languages there are. */
 static void on_no_context(struct e2b_request *q, const struct door_reply *reply)
 {
-        if (reply->e->code == CLOCHE_E_NOT_FOUND && q->part)
-                e2b_refuse(q, 404, "not_found", "Context %.100s not found", q->part);
+        if (reply->e->code == CLOCHE_E_NOT_FOUND && q->parts[0])
+                e2b_refuse(q, 404, "not_found", "Context %.100s not found", q->parts[0]);
         else if (reply->e->code == CLOCHE_E_UNKNOWN_LANGUAGE)
                 e2b_refuse(q, 404, "not_found", "%s", reply->e->msg);
         else
@@ -483,7 +483,7 @@ static void on_done(struct e2b_request *q, const struct door_reply *reply)
 static void delete (struct e2b_request *q)
 {
         q->fail = on_no_context;
-        e2b_call(q, "context.delete", json_pack("{s:s}", "context", q->part), NULL, on_done);
+        e2b_call(q, "context.delete", json_pack("{s:s}", "context", q->parts[0]), NULL, on_done);
 }
 
 void e2b_on_context_delete(struct e2b_request *q)
@@ -494,7 +494,7 @@ void e2b_on_context_delete(struct e2b_request *q)
 static void restart(struct e2b_request *q)
 {
         q->fail = on_no_context;
-        e2b_call(q, "context.restart", json_pack("{s:s}", "context", q->part), NULL, on_done);
+        e2b_call(q, "context.restart", json_pack("{s:s}", "context", q->parts[0]), NULL, on_done);
 }
 
 void e2b_on_context_restart(struct e2b_request *q)

@@ -1,6 +1,6 @@
 /* The control plane: sandboxes that are made, found, paused and ended. Runs in: cloched-engine,
  * on its loop, with the rights of the daemon's user. */
-#include "sandbox.h"
+#include "build.h"
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -14,6 +14,7 @@
 
 #define TIMEOUT_MAX_S (365 * 24 * 3600)
 #define LIST_MAX 100
+#define READY_MS 60000
 
 /* -- times ------------------------------------------------------------------------------------------------------- */
 
@@ -37,7 +38,7 @@ json_t *e2b_lifetime(json_int_t timeout_s)
 /* -- create ------------------------------------------------------------------------------------------------------ */
 
 /* Templates that are the daemon's own image: the clients' defaults. */
-static int is_own_image(const char *name)
+int e2b_is_own_image(const char *name)
 {
         static const char *const names[] = {"base", "code-interpreter-v1"};
 
@@ -56,6 +57,13 @@ static int is_everywhere(const json_t *rules)
                         return 1;
         }
         return 0;
+}
+
+json_t *e2b_network(const struct daemon *d)
+{
+        json_t *own = daemon_network(d);
+
+        return own ? own : json_pack("{s:[s]}", "allow", "*");
 }
 
 /* The policy of the core. There denials win, here permissions do: both lists together can be
@@ -83,9 +91,9 @@ static json_t *policy_of(struct e2b_request *q, const json_t *network, int has_i
         }
         if (is_closed)
                 return json_pack("{s:O*}", "allow", json_array_size(allow) > 0 ? allow : NULL);
-        if (json_array_size(deny) == 0 && q->door.daemon->options.network)
-                return daemon_network(q->door.daemon);
-        return json_pack("{s:[s], s:O*}", "allow", "*", "deny", json_array_size(deny) > 0 ? deny : NULL);
+        if (json_array_size(deny) == 0)
+                return e2b_network(q->door.daemon);
+        return json_pack("{s:[s], s:O}", "allow", "*", "deny", deny);
 }
 
 static json_t *labels_of(const struct e2b_request *q, const char *template, const json_t *options)
@@ -141,10 +149,41 @@ static json_t *params_of(struct e2b_request *q, const char *template)
         return door_put(params, "network", policy);
 }
 
-static void on_home(struct e2b_request *q, const struct door_reply *reply)
+static void on_up(struct e2b_request *q, const struct door_reply *reply)
 {
         (void)reply;
         e2b_answer(q, 201, e2b_describe_access(q, q->described));
+}
+
+/* The ready command of a template, until it succeeds. */
+static void on_begun(struct e2b_request *q, const struct door_reply *reply)
+{
+        json_t *settings = e2b_settings(q->described), *loop;
+        const char *ready = e2b_text(settings, "ready");
+
+        if (!ready) {
+                on_up(q, reply);
+        } else {
+                loop = json_sprintf("until ( %s\n); do sleep 0.1; done", ready);
+                e2b_call(q, "exec",
+                         json_pack("{s:o, s:b, s:i, s:O*}", "command", loop, "fork", 1, "timeoutMs", READY_MS, "cwd",
+                                   json_object_get(settings, "cwd")),
+                         NULL, on_up);
+        }
+        json_decref(settings);
+}
+
+static void on_home(struct e2b_request *q, const struct door_reply *reply)
+{
+        json_t *settings = e2b_settings(q->described), *start = json_object_get(settings, "start");
+
+        if (start)
+                e2b_call(q, "process.start",
+                         json_pack("{s:O, s:O*}", "command", start, "cwd", json_object_get(settings, "cwd")), NULL,
+                         on_begun);
+        else
+                on_up(q, reply);
+        json_decref(settings);
 }
 
 static void on_created(struct e2b_request *q, const struct door_reply *reply)
@@ -164,12 +203,19 @@ static void create(struct e2b_request *q, json_t *params)
 
 static void on_snapshot(struct e2b_request *q, const struct door_reply *reply)
 {
-        json_t *params = params_of(q, e2b_text(q->body, "templateID"));
+        json_t *params = params_of(q, e2b_text(q->body, "templateID")), *settings = e2b_settings(reply->result), *env,
+               *text = json_object_get(json_object_get(reply->result, "labels"), E2B_LABEL_SETTINGS);
 
-        if (!params)
-                return;
-        json_object_set(params, "snapshot", json_object_get(reply->result, "snapshot"));
-        create(q, params);
+        if (params) {
+                env = json_deep_copy(json_object_get(settings, "env"));
+                json_object_update_missing(json_object_get(params, "env"), env);
+                json_object_set(params, "snapshot", json_object_get(reply->result, "snapshot"));
+                if (text)
+                        json_object_set(json_object_get(params, "labels"), E2B_LABEL_SETTINGS, text);
+                json_decref(env);
+                create(q, params);
+        }
+        json_decref(settings);
 }
 
 static void on_image(void *data, const json_t *result, const struct cloche_err *e)
@@ -234,7 +280,7 @@ void e2b_on_create(struct e2b_request *q)
         else if (absent)
                 e2b_refuse(q, 400, "invalid_argument", "'%s' is not supported here (docs/e2b.md): leave it out",
                            absent);
-        else if (!is_own_image(template)) {
+        else if (!e2b_is_own_image(template)) {
                 q->fail = find_image;
                 e2b_call(q, "snapshot.get", json_pack("{s:s}", "snapshot", template), NULL, on_snapshot);
         } else if ((params = params_of(q, template))) {
@@ -372,8 +418,10 @@ static void listed(struct e2b_request *q, const struct door_reply *reply)
         size_t count = 0;
 
         for (size_t i = 0; rows && i < json_array_size(all); i++) {
-                json_t *listed = e2b_describe(q, json_array_get(all, i));
-                char *place = is_wanted(f, listed) ? place_of(listed) : NULL;
+                const json_t *one = json_array_get(all, i);
+                int is_builder = json_object_get(json_object_get(one, "labels"), E2B_LABEL_BUILD) != NULL;
+                json_t *listed = e2b_describe(q, one);
+                char *place = !is_builder && is_wanted(f, listed) ? place_of(listed) : NULL;
 
                 if (place)
                         rows[count++] = (struct row){place, json_incref(listed)};

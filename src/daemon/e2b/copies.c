@@ -1,6 +1,6 @@
 /* Forks and snapshots of sandboxes, and their usage over time. Runs in: cloched-engine, on its
  * loop, with the rights of the daemon's user. */
-#include "sandbox.h"
+#include "build.h"
 
 #include "base/clock.h"
 
@@ -178,7 +178,8 @@ static void on_snapshots(struct e2b_request *q, const struct door_reply *reply)
         for (size_t i = 0; i < json_array_size(all); i++) {
                 const json_t *one = json_array_get(all, i);
 
-                if ((sandbox && strcmp(sandbox, e2b_text(one, "sandbox")) != 0) ||
+                if (json_object_get(json_object_get(one, "labels"), E2B_LABEL_BUILD) ||
+                    (sandbox && strcmp(sandbox, e2b_text(one, "sandbox")) != 0) ||
                     (name && strcmp(name, e2b_text(one, "snapshot")) != 0) || n++ < from)
                         continue;
                 if (json_array_size(page) == most) {
@@ -208,11 +209,7 @@ static void on_deleted(struct e2b_request *q, const struct door_reply *reply)
 
 void e2b_on_template_delete(struct e2b_request *q)
 {
-        json_t *params = json_pack("{s:s}", "snapshot", q->door.sandbox);
-
-        free(q->door.sandbox);
-        q->door.sandbox = NULL;
-        e2b_call(q, "snapshot.delete", params, NULL, on_deleted);
+        e2b_call(q, "snapshot.delete", json_pack("{s:s}", "snapshot", q->parts[0]), NULL, on_deleted);
 }
 
 /* -- metrics ----------------------------------------------------------------------------------------------------- */

@@ -46,8 +46,8 @@ struct e2b_route {
         void (*handle)(struct e2b_request *q);
 };
 
-/* part: of {id}, decoded; owned by the caller. NULL: there is no such route. */
-const struct e2b_route *e2b_route_find(const char *verb, const char *path, unsigned port, char **ret_part);
+/* ret_parts: owned by the caller. NULL: there is no such route. */
+const struct e2b_route *e2b_route_find(const char *verb, const char *path, unsigned port, char *ret_parts[DOOR_PARTS]);
 
 /* -- requests -------------------------------------------------------------------------------------------------- */
 
@@ -58,9 +58,9 @@ struct e2b_request {
         TAILQ_ENTRY(e2b_request) link;
         struct http_request *request;
         const struct e2b_route *route;
-        char *part;
-        json_t *described; /* the sandbox, as sandbox.get returns it; NULL: not asked yet */
-        json_t *body;      /* an object; NULL: not JSON */
+        char *parts[DOOR_PARTS]; /* of the path; that of a sandbox is in door instead */
+        json_t *described;       /* the sandbox, as sandbox.get returns it; NULL: not asked yet */
+        json_t *body;            /* an object; NULL: not JSON */
         /* Callbacks of the open request to the core. */
         e2b_then then, fail; /* fail: NULL: the client gets the error */
         void (*go_on)(struct e2b_request *q);
@@ -78,11 +78,14 @@ struct e2b_request {
         void (*state_done)(void *state);
 };
 
+struct e2b_build;
 struct e2b_process;
 
 struct e2b {
         TAILQ_HEAD(e2b_requests, e2b_request) requests;
         TAILQ_HEAD(e2b_processes, e2b_process) processes;
+        TAILQ_HEAD(e2b_builds, e2b_build) builds;
+        size_t layer_bytes;                 /* of all builds */
         size_t process_count, process_most; /* beyond it those of sandboxes that are gone are looked for */
         uv_timer_t *timer;
 };
@@ -140,7 +143,7 @@ void e2b_processes_done(struct e2b *e2b);
 /* clang-format off */
 #define E2B_HANDLERS(ROW) \
         ROW(create) ROW(get) ROW(kill) ROW(list) ROW(timeout) ROW(refresh) ROW(connect) ROW(resume) ROW(pause) \
-        ROW(teams) ROW(healthy) ROW(fork) ROW(snapshot) ROW(snapshots) ROW(template_delete) ROW(metrics) ROW(network) ROW(health) ROW(envs) ROW(download) ROW(upload) ROW(start) \
+        ROW(teams) ROW(healthy) ROW(fork) ROW(snapshot) ROW(snapshots) ROW(template_create) ROW(template_list) ROW(template_alias) ROW(template_get) ROW(template_delete) ROW(layer_get) ROW(layer_put) ROW(build_start) ROW(build_status) ROW(metrics) ROW(network) ROW(health) ROW(envs) ROW(download) ROW(upload) ROW(start) \
         ROW(attach) ROW(processes) ROW(input) ROW(close_input) ROW(signal) ROW(update) ROW(stat) ROW(list_dir) \
         ROW(make_dir) ROW(move) ROW(remove) ROW(watch) ROW(execute) ROW(context_create) ROW(context_list) \
         ROW(context_delete) ROW(context_restart)

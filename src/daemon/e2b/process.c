@@ -1,6 +1,6 @@
 /* Processes of envd (process.Process): started by argv, found by pid or tag. Runs in:
  * cloched-engine, on its loop, with the rights of the daemon's user. */
-#include "internal.h"
+#include "sandbox.h"
 
 #include "base/clock.h"
 #include "wire/base64.h"
@@ -300,7 +300,8 @@ static void start(struct e2b_request *q)
                      *tag = json_object_get(q->body, "tag");
         const char *timeout = http_request_header(q->request, "Connect-Timeout-Ms");
         char *command = command_of(config), id[ID_SIZE];
-        json_t *params, *terminal = terminal_of(json_object_get(q->body, "pty"));
+        json_t *params, *terminal = terminal_of(json_object_get(q->body, "pty")), *settings;
+        const char *cwd = e2b_text(config, "cwd");
 
         if (!command) {
                 json_decref(terminal);
@@ -314,12 +315,15 @@ static void start(struct e2b_request *q)
                 return;
         }
         e2b_random_id(id, sizeof(id));
+        settings = e2b_settings(q->described);
         params = json_pack("{s:s, s:s, s:o, s:b}", "process", id, "command", command, "cwd",
-                           e2b_path(e2b_text(config, "cwd")), "stdin", !terminal && !json_is_false(stdin_flag));
+                           e2b_path(cwd ? cwd : e2b_text(settings, "cwd")), "stdin",
+                           !terminal && !json_is_false(stdin_flag));
         door_put(params, "env", json_incref(json_object_get(config, "envs")));
         door_put(params, "terminal", terminal);
         door_put(params, "timeoutMs", timeout ? json_integer(strtoll(timeout, NULL, 10)) : NULL);
         free(command);
+        json_decref(settings);
         e2b_call(q, "process.start", params, NULL, on_started);
 }
 

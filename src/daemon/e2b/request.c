@@ -1,6 +1,6 @@
 /* One request of the API: its path, its body, its requests to the core. Runs in: cloched-engine,
  * on its loop, with the rights of the daemon's user. */
-#include "internal.h"
+#include "build.h"
 
 #include "daemon/http/query.h"
 #include "daemon/preview/preview.h"
@@ -56,8 +56,8 @@ int e2b_is_known(const struct daemon *d, const struct http_request *request)
         int is_known;
 
         (void)target_of(request, &sandbox);
-        is_known =
-                (key && e2b_is_api_key(d, key)) || (sandbox && sandboxes_has(d->sandboxes, PRINCIPAL_TOKEN, sandbox));
+        is_known = (key && e2b_is_api_key(d, key)) || e2b_is_layer_upload(d, request) ||
+                   (sandbox && sandboxes_has(d->sandboxes, PRINCIPAL_TOKEN, sandbox));
         free(sandbox);
         return is_known;
 }
@@ -70,6 +70,8 @@ int e2b_takes_head(const struct http_request *request)
 
         free(sandbox);
         return is_port ||
+               (strncmp(http_request_path(request), "/templates/", 11) == 0 &&
+                strcmp(http_request_verb(request), "PUT") == 0) ||
                (strcmp(http_request_path(request), "/files") == 0 && strcmp(http_request_verb(request), "POST") == 0);
 }
 
@@ -114,7 +116,8 @@ void e2b_request_free(struct e2b_request *q)
         TAILQ_REMOVE(&q->door.daemon->e2b->requests, q, link);
         json_decref(q->described);
         json_decref(q->body);
-        free(q->part);
+        for (size_t i = 0; i < DOOR_PARTS; i++)
+                free(q->parts[i]);
         free(q);
 }
 
@@ -242,9 +245,9 @@ static void forward(struct daemon *d, struct http_request *request, int64_t prin
 /* The route is found and the sender may use it. */
 static void handle(struct e2b_request *q)
 {
-        if (q->route->plane == E2B_CONTROL && q->part) {
-                q->door.sandbox = q->part;
-                q->part = NULL;
+        if (strstr(q->route->path, "/sandboxes/{id}")) {
+                q->door.sandbox = q->parts[0];
+                q->parts[0] = NULL;
         }
         if (read_body(q))
                 q->route->handle(q);
@@ -271,7 +274,7 @@ void e2b_handle(struct daemon *d, struct http_request *request, int64_t principa
         q->door.sandbox = sandbox;
         if (!sandbox && is_signed_url(request))
                 port = E2B_ENVD_PORT;
-        q->route = e2b_route_find(http_request_verb(request), path, port, &q->part);
+        q->route = e2b_route_find(http_request_verb(request), path, port, q->parts);
         if (!q->route)
                 e2b_refuse(q, 404, "unimplemented", "there is nothing at %.20s %.100s", http_request_verb(request),
                            path);
@@ -351,6 +354,7 @@ int e2b_start(struct daemon *d, struct cloche_err *e)
         }
         TAILQ_INIT(&e2b->requests);
         TAILQ_INIT(&e2b->processes);
+        TAILQ_INIT(&e2b->builds);
         uv_timer_init(&d->loop, timer);
         timer->data = e2b;
         uv_timer_start(timer, on_timer, TURN_MS, TURN_MS);
@@ -364,6 +368,7 @@ void e2b_stop(struct daemon *d)
 {
         if (!d->e2b)
                 return;
+        e2b_builds_done(d->e2b);
         e2b_processes_done(d->e2b);
         uv_close((uv_handle_t *)d->e2b->timer, on_timer_closed);
         free(d->e2b);

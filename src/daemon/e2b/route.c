@@ -28,7 +28,16 @@ static const struct e2b_route control[] = {
         {"POST", "/sandboxes/{id}/snapshots", E2B_CONTROL, e2b_on_snapshot},
         {"GET", "/sandboxes/{id}/metrics", E2B_CONTROL, e2b_on_metrics},
         {"GET", "/snapshots", E2B_CONTROL, e2b_on_snapshots},
+        {"POST", "/v3/templates", E2B_CONTROL, e2b_on_template_create},
+        {"GET", "/templates", E2B_CONTROL, e2b_on_template_list},
+        {"GET", "/v2/templates", E2B_CONTROL, e2b_on_template_list},
+        {"GET", "/templates/aliases/{id}", E2B_CONTROL, e2b_on_template_alias},
+        {"GET", "/templates/{id}", E2B_CONTROL, e2b_on_template_get},
         {"DELETE", "/templates/{id}", E2B_CONTROL, e2b_on_template_delete},
+        {"GET", "/templates/{id}/files/{id}", E2B_CONTROL, e2b_on_layer_get},
+        {"PUT", "/templates/{id}/files/{id}", E2B_FILES, e2b_on_layer_put},
+        {"POST", "/v2/templates/{id}/builds/{id}", E2B_CONTROL, e2b_on_build_start},
+        {"GET", "/templates/{id}/builds/{id}/status", E2B_CONTROL, e2b_on_build_status},
         {0},
 };
 
@@ -63,16 +72,15 @@ static const struct e2b_route interpreter[] = {
         {0},
 };
 
-const struct e2b_route *e2b_route_find(const char *verb, const char *path, unsigned port, char **ret_part)
+const struct e2b_route *e2b_route_find(const char *verb, const char *path, unsigned port, char *ret_parts[DOOR_PARTS])
 {
         const struct e2b_route *routes = port == E2B_ENVD_PORT ? envd : port == E2B_CODE_PORT ? interpreter : control;
-
-        const char *part;
-        size_t size;
+        struct door_part parts[DOOR_PARTS];
 
         for (; routes->verb; routes++)
-                if (strcmp(routes->verb, verb) == 0 && door_matches(routes->path, path, &part, &size)) {
-                        *ret_part = part ? strndup(part, size) : NULL;
+                if (strcmp(routes->verb, verb) == 0 && door_matches(routes->path, path, parts)) {
+                        for (size_t i = 0; i < DOOR_PARTS; i++)
+                                ret_parts[i] = parts[i].at ? strndup(parts[i].at, parts[i].size) : NULL;
                         return routes;
                 }
         return NULL;

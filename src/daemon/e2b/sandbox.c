@@ -1,6 +1,6 @@
 /* Sandboxes as the API describes them, and the way to one that runs. Runs in: cloched-engine, on
  * its loop, with the rights of the daemon's user. */
-#include "sandbox.h"
+#include "build.h"
 
 #include "wire/json.h"
 
@@ -10,16 +10,27 @@
 
 /* -- descriptions ------------------------------------------------------------------------------------------------ */
 
-json_t *e2b_options(const json_t *described)
+/* An object as text. */
+static json_t *label_of(const json_t *described, const char *label)
 {
-        const char *text = e2b_text(json_object_get(described, "labels"), E2B_LABEL_OPTIONS);
-        json_t *options = NULL;
+        const char *text = e2b_text(json_object_get(described, "labels"), label);
+        json_t *object = NULL;
         struct cloche_err e = {0};
 
-        if (text && json_load_text(text, strlen(text), &options, &e) == 0 && json_is_object(options))
-                return options;
-        json_decref(options);
+        if (text && json_load_text(text, strlen(text), &object, &e) == 0 && json_is_object(object))
+                return object;
+        json_decref(object);
         return json_object();
+}
+
+json_t *e2b_options(const json_t *described)
+{
+        return label_of(described, E2B_LABEL_OPTIONS);
+}
+
+json_t *e2b_settings(const json_t *described)
+{
+        return label_of(described, E2B_LABEL_SETTINGS);
 }
 
 int e2b_is_running(const json_t *described)

@@ -10,6 +10,13 @@ json_t *e2b_describe_access(const struct e2b_request *q, const json_t *described
 json_t *e2b_describe(const struct e2b_request *q, const json_t *described);        /* ListedSandbox */
 json_t *e2b_describe_in_detail(const struct e2b_request *q, const json_t *described);
 
+/* The settings of a template that was built, from the labels of a snapshot or a sandbox: {env, cwd,
+ * start, ready}; an empty object if there are none. */
+json_t *e2b_settings(const json_t *described);
+/* The network of a sandbox whose creator states none. */
+json_t *e2b_network(const struct daemon *d);
+int e2b_is_own_image(const char *template);
+
 #define E2B_ID_SIZE 21
 #define E2B_TIMEOUT_S 300 /* as the clients document it */
 

@@ -1,0 +1,50 @@
+/* Builds of templates: the steps of a client's Template run in a sandbox, which is then kept as a
+ * snapshot of the template's name. */
+#ifndef CLOCHE_DAEMON_E2B_BUILD_H
+#define CLOCHE_DAEMON_E2B_BUILD_H
+
+#include "sandbox.h"
+
+#define E2B_LABEL_BUILD E2B_LABEL "build"       /* of the sandbox and of the snapshot */
+#define E2B_LABEL_SETTINGS E2B_LABEL "settings" /* of the snapshot: an object as text: env, cwd, start, ready */
+
+/* The files of one COPY, as the client packed them. */
+struct e2b_layer {
+        TAILQ_ENTRY(e2b_layer) link;
+        struct e2b_build *build;
+        char *hash;
+        struct buf bytes;
+        int is_whole;
+};
+
+struct e2b_build {
+        struct door door; /* its sandbox */
+        TAILQ_ENTRY(e2b_build) link;
+        char id[E2B_ID_SIZE];
+        char *name; /* of the template */
+        TAILQ_HEAD(e2b_layers, e2b_layer) layers;
+        enum { BUILD_WAITING, BUILD_RUNNING, BUILD_READY, BUILD_FAILED } state;
+        json_t *request; /* as the client sent it: steps, fromImage, … */
+        int has_root;
+        size_t step, layer_at;
+        json_t *env;
+        char *cwd, *user;
+        struct buf line; /* output without its end of line */
+        size_t log_bytes;
+        json_t *log, *reason;
+        void (*then)(struct e2b_build *b, const struct door_reply *reply); /* NULL: the reply does not matter */
+};
+
+/* name: copied. NULL: no memory. Old builds that have ended are forgotten. */
+struct e2b_build *e2b_build_new(struct daemon *d, const char *name);
+/* id: NULL: the newest of the template. */
+struct e2b_build *e2b_build_find(const struct e2b *e2b, const char *name, const char *id);
+struct e2b_layer *e2b_layer_find(const struct e2b_build *b, const char *hash);
+void e2b_layer_free(struct e2b_layer *layer);
+/* request: with checked steps; it is referenced. */
+void e2b_build_begin(struct e2b_build *b, json_t *request);
+void e2b_builds_done(struct e2b *e2b);
+/* True if the request has the token of a layer's URL. */
+int e2b_is_layer_upload(const struct daemon *d, const struct http_request *request);
+
+#endif

@@ -1,0 +1,329 @@
+/* Templates: snapshots that a build has made, by name, and the requests of a build. Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
+#include "build.h"
+
+#include <nettle/memops.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME_SIZE 63
+#define STEPS_MAX 1000
+#define BUILDS_MOST 8
+#define LAYER_BYTES_MOST (256u << 20) /* of all builds: they lie in memory until their build ends */
+#define LOG_PAGE 100
+
+/* -- names ------------------------------------------------------------------------------------------------------- */
+
+/* True, or the request is refused. */
+static int check_name(struct e2b_request *q, const char *name)
+{
+        static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-";
+        size_t size = strlen(name);
+
+        if (size > 0 && size <= NAME_SIZE && name[strspn(name, letters)] == '\0' && name[0] != '-' &&
+            name[size - 1] != '-' && !e2b_is_own_image(name))
+                return 1;
+        e2b_refuse(q, 400, "invalid_argument",
+                   "'name' must be 1 to %d letters, digits and '-', without a tag, and none of the templates there "
+                   "are always, not '%.80s'",
+                   NAME_SIZE, name);
+        return 0;
+}
+
+void e2b_on_template_create(struct e2b_request *q)
+{
+        static const char tag[] = ":default";
+        const char *given = e2b_text(q->body, "name");
+        size_t size = given ? strlen(given) : 0, cut = sizeof(tag) - 1;
+        json_t *tags = json_object_get(q->body, "tags");
+        struct e2b_build *b;
+        char *name;
+
+        if (size > cut && strcmp(given + size - cut, tag) == 0)
+                size -= cut;
+        name = strndup(given ? given : "", size);
+        if (json_array_size(tags) > 0) {
+                e2b_refuse(q, 400, "invalid_argument", "'tags' are not supported here (docs/e2b.md): leave them out");
+        } else if (name && check_name(q, name)) {
+                b = e2b_build_new(q->door.daemon, name);
+                if (b)
+                        e2b_answer(q, 202,
+                                   json_pack("{s:s, s:s, s:b, s:[s], s:[s], s:[s]}", "templateID", name, "buildID",
+                                             b->id, "public", 0, "names", name, "tags", "default", "aliases", name));
+                else
+                        e2b_refuse(q, 500, "internal", "out of memory");
+        }
+        free(name);
+}
+
+/* -- layers ------------------------------------------------------------------------------------------------------ */
+
+static void layer_token(const struct daemon *d, const char *path, char ret[TOKEN_SECRET_SIZE])
+{
+        token_derive(d->options.token, "e2b layer", path, ret);
+}
+
+/* The URL of an upload has a token of its own: the clients send no key there. */
+int e2b_is_layer_upload(const struct daemon *d, const struct http_request *request)
+{
+        static const char name[] = "token=";
+        const char *query = http_request_query(request);
+        char token[TOKEN_SECRET_SIZE];
+
+        layer_token(d, http_request_path(request), token);
+        return strcmp(http_request_verb(request), "PUT") == 0 && strncmp(query, name, sizeof(name) - 1) == 0 &&
+               strlen(query) == sizeof(name) - 1 + strlen(token) &&
+               memeql_sec(query + sizeof(name) - 1, token, strlen(token));
+}
+
+/* The newest build of the template, which has not begun; NULL: the request was refused. */
+static struct e2b_build *waiting_build(struct e2b_request *q, const char *id)
+{
+        struct e2b_build *b = e2b_build_find(q->door.daemon->e2b, q->parts[0], id);
+
+        if (!b)
+                e2b_refuse(q, 404, "not_found", "there is no build '%.80s' of the template '%.80s'", id ? id : "",
+                           q->parts[0]);
+        else if (b->state != BUILD_WAITING)
+                e2b_refuse(q, 409, "failed_precondition", "the build has begun already");
+        else
+                return b;
+        return NULL;
+}
+
+void e2b_on_layer_get(struct e2b_request *q)
+{
+        const struct e2b_build *b = waiting_build(q, NULL);
+        const struct e2b_layer *layer = b ? e2b_layer_find(b, q->parts[1]) : NULL;
+        const char *host = http_request_header(q->request, "Host");
+        char token[TOKEN_SECRET_SIZE];
+
+        if (!b)
+                return;
+        layer_token(q->door.daemon, http_request_path(q->request), token);
+        e2b_answer(q, 201,
+                   json_pack("{s:b, s:o}", "present", layer && layer->is_whole, "url",
+                             json_sprintf("http://%s%s?token=%s", host ? host : "", http_request_path(q->request),
+                                          token)));
+}
+
+/* By name each time: the build may be forgotten meanwhile. */
+static struct e2b_layer *layer_of(const struct e2b_request *q)
+{
+        const struct e2b_build *b = e2b_build_find(q->door.daemon->e2b, q->parts[0], NULL);
+
+        return b && b->state == BUILD_WAITING ? e2b_layer_find(b, q->parts[1]) : NULL;
+}
+
+static void on_layer_bytes(struct e2b_request *q, const void *bytes, size_t size)
+{
+        struct e2b_layer *layer = layer_of(q);
+        struct e2b *e2b = q->door.daemon->e2b;
+
+        if (!layer || layer->is_whole)
+                return;
+        if (e2b->layer_bytes + size > LAYER_BYTES_MOST || buf_append(&layer->bytes, bytes, size) < 0) {
+                e2b_layer_free(layer);
+                e2b_refuse(q, 413, "invalid_argument", "the files of builds have more than %u MiB together, compressed",
+                           LAYER_BYTES_MOST >> 20);
+                return;
+        }
+        e2b->layer_bytes += size;
+}
+
+static void on_layer_whole(struct e2b_request *q)
+{
+        struct e2b_layer *layer = layer_of(q);
+
+        if (layer) {
+                layer->is_whole = 1;
+                http_answer(q->request, 200, NULL, "", 0);
+        } else {
+                e2b_refuse(q, 409, "failed_precondition", "the build has begun already");
+        }
+}
+
+void e2b_on_layer_put(struct e2b_request *q)
+{
+        struct e2b_build *b;
+        struct e2b_layer *layer;
+
+        if (!e2b_is_layer_upload(q->door.daemon, q->request)) {
+                e2b_refuse(q, 401, "unauthenticated", "the token of the URL is missing or wrong");
+                return;
+        }
+        b = waiting_build(q, NULL);
+        if (!b)
+                return;
+        layer = e2b_layer_find(b, q->parts[1]);
+        if (layer) /* once more, after an upload that broke off */
+                e2b_layer_free(layer);
+        layer = calloc(1, sizeof(*layer));
+        if (layer) {
+                layer->build = b;
+                layer->bytes = (struct buf)BUF_INIT(LAYER_BYTES_MOST);
+                layer->hash = strdup(q->parts[1]);
+                TAILQ_INSERT_TAIL(&b->layers, layer, link);
+        }
+        if (!layer || !layer->hash) {
+                if (layer)
+                        e2b_layer_free(layer);
+                e2b_refuse(q, 500, "internal", "out of memory");
+                return;
+        }
+        q->on_body = on_layer_bytes;
+        q->on_whole = on_layer_whole;
+}
+
+/* -- builds ------------------------------------------------------------------------------------------------------ */
+
+static int are_steps(const json_t *steps)
+{
+        for (size_t i = 0; i < json_array_size(steps); i++) {
+                const json_t *step = json_array_get(steps, i), *args = json_object_get(step, "args");
+
+                if (!e2b_text(step, "type"))
+                        return 0;
+                for (size_t n = 0; n < json_array_size(args); n++) {
+                        const json_t *one = json_array_get(args, n);
+
+                        if (!json_is_string(one) || strlen(json_string_value(one)) != json_string_length(one))
+                                return 0;
+                }
+        }
+        return json_is_array(steps) && json_array_size(steps) <= STEPS_MAX;
+}
+
+static unsigned running(const struct e2b *e2b)
+{
+        const struct e2b_build *b;
+        unsigned count = 0;
+
+        TAILQ_FOREACH (b, &e2b->builds, link)
+                count += b->state == BUILD_RUNNING;
+        return count;
+}
+
+void e2b_on_build_start(struct e2b_request *q)
+{
+        const json_t *registry = json_object_get(q->body, "fromImageRegistry");
+        struct e2b_build *b = waiting_build(q, q->parts[1]);
+
+        if (!b)
+                return;
+        if (!json_object_get(q->body, "steps"))
+                json_object_set_new(q->body, "steps", json_array());
+        if (registry && !json_is_null(registry))
+                e2b_refuse(q, 400, "invalid_argument",
+                           "'fromImageRegistry' is not supported: images come from this machine's store (cloche image "
+                           "import)");
+        else if (!are_steps(json_object_get(q->body, "steps")))
+                e2b_refuse(q, 400, "invalid_argument",
+                           "'steps' must be a list of at most %d steps, {type, args: [text, …]}", STEPS_MAX);
+        else if (running(q->door.daemon->e2b) >= BUILDS_MOST)
+                e2b_refuse(q, 429, "resource_exhausted", "%d builds are running already: try again later", BUILDS_MOST);
+        else {
+                e2b_build_begin(b, q->body);
+                http_answer(q->request, 202, NULL, "", 0);
+        }
+}
+
+void e2b_on_build_status(struct e2b_request *q)
+{
+        static const char *const states[] = {"waiting", "building", "ready", "error"};
+        const struct e2b_build *b = e2b_build_find(q->door.daemon->e2b, q->parts[0], q->parts[1]);
+        char *offset = e2b_query(q, "logsOffset");
+        size_t from = offset ? strtoul(offset, NULL, 10) : 0;
+        json_t *page = json_array();
+
+        free(offset);
+        if (!b) {
+                json_decref(page);
+                e2b_refuse(q, 404, "not_found", "there is no build '%.80s' of the template '%.80s'", q->parts[1],
+                           q->parts[0]);
+                return;
+        }
+        for (size_t i = from; i < json_array_size(b->log) && json_array_size(page) < LOG_PAGE; i++)
+                json_array_append(page, json_array_get(b->log, i));
+        e2b_answer(q, 200,
+                   json_pack("{s:s, s:s, s:s, s:[], s:o, s:O*}", "templateID", b->name, "buildID", b->id, "status",
+                             states[b->state], "logs", "logEntries", page, "reason", b->reason));
+}
+
+/* -- templates that were built ----------------------------------------------------------------------------------- */
+
+static const char *build_of(const json_t *snapshot)
+{
+        return e2b_text(json_object_get(snapshot, "labels"), E2B_LABEL_BUILD);
+}
+
+/* As the clients know them; limits are those of each sandbox. */
+static json_t *template_of(const json_t *snapshot)
+{
+        json_t *name = json_object_get(snapshot, "snapshot"), *at = json_object_get(snapshot, "createdAt");
+
+        return json_pack("{s:O, s:s, s:i, s:i, s:i, s:b, s:[O], s:[O], s:O, s:O, s:n, s:n, s:i, s:i, s:s, s:s}",
+                         "templateID", name, "buildID", build_of(snapshot), "cpuCount", 1, "memoryMB", 0, "diskSizeMB",
+                         0, "public", 0, "aliases", name, "names", name, "createdAt", at, "updatedAt", at, "createdBy",
+                         "lastSpawnedAt", "spawnCount", 0, "buildCount", 1, "envdVersion", E2B_ENVD_VERSION,
+                         "buildStatus", "ready");
+}
+
+static void on_all(struct e2b_request *q, const struct door_reply *reply)
+{
+        const json_t *snapshots = json_object_get(reply->result, "snapshots");
+        json_t *all = json_array();
+
+        for (size_t i = 0; i < json_array_size(snapshots); i++)
+                if (build_of(json_array_get(snapshots, i)))
+                        json_array_append_new(all, template_of(json_array_get(snapshots, i)));
+        e2b_answer(q, 200, all);
+}
+
+void e2b_on_template_list(struct e2b_request *q)
+{
+        e2b_call(q, "snapshot.list", json_object(), NULL, on_all);
+}
+
+static void on_alias(struct e2b_request *q, const struct door_reply *reply)
+{
+        (void)reply;
+        e2b_answer(q, 200, json_pack("{s:s, s:b}", "templateID", q->parts[0], "public", 0));
+}
+
+static void on_none(struct e2b_request *q, const struct door_reply *reply)
+{
+        (void)reply;
+        e2b_refuse(q, 404, "not_found", "template '%.120s' not found", q->parts[0]);
+}
+
+void e2b_on_template_alias(struct e2b_request *q)
+{
+        if (e2b_is_own_image(q->parts[0])) {
+                on_alias(q, NULL);
+                return;
+        }
+        q->fail = on_none;
+        e2b_call(q, "snapshot.get", json_pack("{s:s}", "snapshot", q->parts[0]), NULL, on_alias);
+}
+
+static void on_template(struct e2b_request *q, const struct door_reply *reply)
+{
+        json_t *template, *at = json_object_get(reply->result, "createdAt");
+
+        if (!build_of(reply->result)) {
+                on_none(q, reply);
+                return;
+        }
+        template = template_of(reply->result);
+        json_object_set_new(template, "builds",
+                            json_pack("[{s:s, s:s, s:O, s:O, s:i, s:i}]", "buildID", build_of(reply->result), "status",
+                                      "ready", "createdAt", at, "updatedAt", at, "cpuCount", 1, "memoryMB", 0));
+        e2b_answer(q, 200, template);
+}
+
+void e2b_on_template_get(struct e2b_request *q)
+{
+        q->fail = on_none;
+        e2b_call(q, "snapshot.get", json_pack("{s:s}", "snapshot", q->parts[0]), NULL, on_template);
+}

@@ -1,0 +1,49 @@
+// Templates by the genuine e2b: their builds, and sandboxes of them. Each test has its failing twin.
+import { strict as assert } from "node:assert";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+
+const { Sandbox, Template, waitForFile } = createRequire(join(process.env.E2B_CLIENTS, "x.js"))("e2b");
+let context;
+
+before(() => {
+        context = mkdtempSync(join(tmpdir(), "e2b-template-"));
+        mkdirSync(join(context, "app/deep"), { recursive: true });
+        writeFileSync(join(context, "app/main.sh"), "echo main\n");
+        writeFileSync(join(context, "app/deep/data"), "x".repeat(3 << 20));
+        writeFileSync(join(context, "one.txt"), "1");
+});
+after(() => rmSync(context, { recursive: true }));
+
+const template = () => Template({ fileContextPath: context });
+const build = async (steps, name) => {
+        const log = [];
+        await Template.build(steps, name, { onBuildLogs: (entry) => log.push(entry.message), logsRefreshFrequency: 50 });
+        return log.join("\n");
+};
+
+test("a template has the files, variables and directory of its steps, and its server runs", async () => {
+        const log = await build(template().fromBaseImage().setEnvs({ GREETING: "it's" }).setWorkdir("/home/user/work").copy("app", "app").copy("one.txt", "/home/user/two.txt", { mode: 0o600 })
+                .runCmd("echo \"$GREETING $PWD\"; cat app/main.sh > made").setStartCmd("echo up > /tmp/up; exec sleep 600", waitForFile("/tmp/up")), "built");
+        assert.match(log, /it's \/home\/user\/work/);
+        assert.deepEqual([await Template.exists("built"), await Template.exists("unbuilt")], [true, false]);
+        const box = await Sandbox.create("built", { timeoutMs: 60_000, envs: { MORE: "2" } });
+        assert.equal((await box.commands.run("echo $GREETING $MORE $PWD; cat made /tmp/up; stat -c %a:%s ~/two.txt app/deep/data; pgrep -x sleep | wc -l")).stdout, `it's 2 /home/user/work\necho main\nup\n600:1\n644:${3 << 20}\n1\n`);
+        await box.kill();
+        const more = await build(template().fromTemplate("built").runCmd("echo $GREETING; cat made"), "built-more");
+        assert.match(more, /it's\necho main/);
+        assert.deepEqual(await Sandbox.list().nextItems(), []); // those of builds are gone, and never shown
+});
+
+test("a step that fails ends the build, with its reason", async () => {
+        await assert.rejects(build(template().fromBaseImage().runCmd("echo before").runCmd("echo no >&2; exit 7"), "broken"), /exit code 7/);
+        assert.equal(await Template.exists("broken"), false);
+        await assert.rejects(build(template().fromImage("no-such-image"), "none"), /image 'no-such-image' is not in this machine's store/);
+        await assert.rejects(build(template().fromTemplate("no-such"), "none"), /no-such/);
+        await assert.rejects(build(template().fromBaseImage().runCmd("true", { user: "root" }), "none"), /runs as root/);
+        await assert.rejects(build(template().fromBaseImage(), "a_b"), /'name' must be/);
+        await assert.rejects(build(template().fromBaseImage(), "base"), /'name' must be/);
+});
