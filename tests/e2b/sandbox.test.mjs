@@ -5,7 +5,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 
-const { Sandbox } = createRequire(join(process.env.E2B_CLIENTS, "x.js"))("e2b");
+const { Sandbox, Volume } = createRequire(join(process.env.E2B_CLIENTS, "x.js"))("e2b");
 let box;
 
 before(async () => { box = await Sandbox.create({ timeoutMs: 300_000, metadata: { purpose: "a b&c=d", kind: "x" }, envs: { FOO: "bar" } }); });
@@ -96,6 +96,9 @@ test("large files come back as they went", async () => {
         assert.equal(createHash("sha256").update(back).digest("hex"), createHash("sha256").update(bytes).digest("hex"));
         await box.files.write("large2", new Blob([bytes]), { useOctetStream: true });
         assert.equal((await box.files.getInfo("large2")).size, bytes.length);
+        await box.files.write("packed", new Blob([bytes]), { gzip: true });
+        assert.equal((await box.commands.run("cmp packed large && echo same")).stdout, "same\n");
+        await fails(box.files.write("tagged", "x", { metadata: { author: "a" } }), "InvalidArgumentError", /metadata of files/);
 });
 
 test("a watch tells of changes until it is stopped", async () => {
@@ -111,6 +114,18 @@ test("a watch tells of changes until it is stopped", async () => {
         await watch.stop();
         for (const event of [["create", "x"], ["rename", "x"], ["create", "y"], ["remove", "y"]])
                 assert.ok(seen.some((one) => one.join() === event.join()), `${event} in ${JSON.stringify(seen)}`);
+        const entries = [];
+        const next = new Promise((resolve) => { done = resolve; });
+        const looking = await box.files.watchDir("watched", async (event) => {
+                entries.push(event);
+                if (event.type === "create") await box.files.remove("watched/z");
+                if (event.type === "remove") done();
+        }, { includeEntry: true });
+        await box.files.write("watched/z", "12345");
+        await next;
+        await looking.stop();
+        assert.deepEqual(entries.filter((one) => one.type === "create").map((one) => [one.name, one.entry?.path, one.entry?.type]), [["z", "/home/user/watched/z", "file"]]);
+        assert.deepEqual(entries.filter((one) => one.type === "remove").map((one) => [one.name, one.entry]), [["z", undefined]]);
         await fails(box.files.watchDir("nope", () => {}), "FileNotFoundError");
         await fails(box.files.watchDir("m/1", () => {}), "InvalidArgumentError");
 });
@@ -196,6 +211,22 @@ test("networks are closed by the clients' words", async () => {
         assert.notEqual((await closed.commands.run("getent hosts example.org || echo none")).stdout, "");
         await closed.kill();
         await fails(Sandbox.create({ network: { maskRequestHost: "x" } }), "SandboxError", /network.maskRequestHost/);
+});
+
+test("volumes outlive sandboxes", async () => {
+        const volume = await Volume.create("kept-volume");
+        assert.deepEqual((await Volume.list()).map((one) => one.name), ["kept-volume"]);
+        const mounts = { volumeMounts: { "/data": volume }, timeoutMs: 60_000 };
+        const one = await Sandbox.create(mounts);
+        await one.commands.run("echo kept > /data/file");
+        assert.deepEqual((await one.getInfo()).volumeMounts, [{ name: "kept-volume", path: "/data" }]);
+        await assert.rejects(Volume.destroy("kept-volume"), /volume/); // a sandbox has it
+        await one.kill();
+        const two = await Sandbox.create(mounts);
+        assert.equal((await two.commands.run("cat /data/file")).stdout, "kept\n");
+        await two.kill();
+        assert.deepEqual([await Volume.destroy("kept-volume"), await Volume.destroy("kept-volume")], [true, false]);
+        await fails(Sandbox.create({ volumeMounts: { "/data": "no-volume" } }), "SandboxError", /no-volume/);
 });
 
 test("forks and snapshots have files of their own", async () => {

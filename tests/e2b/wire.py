@@ -1,5 +1,6 @@
 """The E2B API on the wire: details that the genuine clients hide, and requests that nobody may send."""
 import base64
+import gzip
 import hashlib
 import json
 import os
@@ -15,7 +16,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "daemon"))
 from genuine import BUILD, free_port, served
-from cloche import equal
+from cloche import cli, equal, wait_for
+from image_trees import copy_programs, make_shell
 from rpc import PATIENCE
 
 
@@ -147,7 +149,10 @@ def test_bodies_that_are_no_messages():
             equal(client.control("POST", "/v2/sandboxes", message)[0], 400)
         equal(client.data("POST", "/files?path=x", box, b"x", Content_Type="text/plain")[0], 400)
         equal(client.data("POST", "/files?path=x", box, b"x", Content_Type="multipart/form-data")[0], 400)
-        equal(client.data("POST", "/files?path=x", box, b"x", Content_Type="application/octet-stream", Content_Encoding="gzip")[0], 400)
+        packed = gzip.compress(b"x" * 100000)
+        for body, code in ((b"x", 400), (packed[:-1], 400), (packed[:20], 400), (packed + b"x", 400), (packed[:30] + b"xx" + packed[32:], 400), (packed, 200)):
+            equal(client.data("POST", "/files?path=x", box, body, Content_Type="application/octet-stream", Content_Encoding="gzip")[0], code)
+        equal(client.data("POST", "/files?path=x", box, b"x", Content_Type="application/octet-stream", Content_Encoding="br")[0], 400)
         equal(client.data("POST", "/files?path=empty", box, b"", Content_Type="application/octet-stream")[0], 200)  # the twin
         equal(client.data("GET", "/files?path=empty", box)[::2], (200, b""))
 
@@ -355,3 +360,71 @@ def test_processes_of_deleted_sandboxes_are_forgotten():
         begun = [turn() for _ in range(3)][-1]
         grown = [turn() for _ in range(6)][-1] - begun
         assert grown < 30 << 20, grown
+
+
+def image_store():
+    """An image with bash and a few programs."""
+    root = make_shell()
+    copy_programs(root, *("/usr/bin/" + name for name in ("cat", "chmod", "chown", "cp", "dirname", "id", "mkdir", "rm", "setpriv", "stat")))
+    equal(cli("image", "import", "--images", "images", root, "tools:1").code, 0)
+    return ["--images", os.path.abspath("images")]
+
+
+def build(client, name, steps, **more):
+    """The state, the lines of the log and the reason of a build, when it has ended."""
+    status, made = client.control("POST", "/v3/templates", {"name": name})
+    equal(status, 202)
+    at = f"/templates/{made['templateID']}/builds/{made['buildID']}"
+    equal(client.control("POST", "/v2" + at, {"steps": steps, **more})[0], 202)
+    wait_for(lambda: client.control("GET", at + "/status")[1]["status"] in ("ready", "error"), "the build ends")
+    end = client.control("GET", at + "/status")[1]
+    return end["status"], [entry["message"] for entry in end["logEntries"]], end.get("reason")
+
+
+def run_step(command, *user):
+    return {"type": "RUN", "args": [command, *user]}
+
+
+def test_a_template_of_an_image_has_root_if_its_steps_ask():
+    with served(*image_store()) as (_, env):
+        client = Client(env)
+        root = {"Authorization": "Basic " + base64.b64encode(b"root:").decode()}
+        state, log, reason = build(client, "plain", [run_step("id -u; echo changed > /etc/changed; [ ! -e /etc/none ]")], fromImage="tools:1")
+        equal((state, reason), ("ready", None), log)
+        state, log, reason = build(client, "rooted", [run_step("id -u", "root"), run_step("id -u"), {"type": "USER", "args": ["root"]}, run_step("id -u; echo 1 > /etc/by-root; chmod 600 /etc/by-root")], fromImage="tools:1")
+        equal((state, reason, [line for line in log if line.isdigit()]), ("ready", None, ["0", "1000", "0"]), log)
+        for name, user, command, output in (("plain", {}, "cat /etc/changed", "changed\n"), ("rooted", {}, "id -u; cat /etc/by-root 2>&1", "1000\ncat: /etc/by-root: Permission denied\n"),
+                                            ("rooted", root, "id -u; cat /etc/by-root; echo $HOME", "0\n1\n/root\n")):
+            box = client.box(templateID=name)
+            messages, _ = client.stream("/process.Process/Start", box, bash(command), **user)
+            equal(b"".join(base64.b64decode(message["event"].get("data", {}).get("stdout", "")) for message in messages).decode(), output)
+        box = client.box(templateID="plain")  # the twin
+        equal(client.stream("/process.Process/Start", box, bash("true"), **root)[1]["error"]["message"], "invalid username: 'root'")
+
+
+def test_builds_that_nobody_may_make():
+    with served() as (_, env):
+        client = Client(env)
+        made = client.control("POST", "/v3/templates", {"name": "one"})[1]
+        other = client.control("POST", "/v3/templates", {"name": "two"})[1]
+        _, layer = client.control("GET", f"/templates/one/files/{'a' * 64}")
+        upload = "/" + layer["url"].split("/", 3)[3]
+        for path in (upload.replace("/one/", "/two/"), upload.replace("aaaa", "bbbb"), upload[:-1], upload.split("?")[0], upload + "0"):
+            equal(client.send("PUT", path, {}, b"x")[0], 401)
+        equal(client.send("PUT", upload, {}, b"no archive")[0], 200)  # the twin
+        equal(client.control("GET", f"/templates/one/files/{'a' * 64}")[1]["present"], True)
+        copy = {"type": "COPY", "args": ["x", "/tmp/x", "", ""], "filesHash": "a" * 64}
+        for steps in ("x", [1], [{"type": 1}], [{"type": "RUN", "args": ["a\0b"]}], [{"type": "RUN", "args": [1]}], [run_step("true")] * 1001):
+            equal(client.control("POST", f"/v2/templates/one/builds/{made['buildID']}", {"steps": steps})[0], 400)
+        equal(client.control("POST", f"/v2/templates/one/builds/{other['buildID']}", {"steps": []})[0], 404)
+        equal(client.control("GET", f"/templates/two/builds/{made['buildID']}/status")[0], 404)
+        at = f"/templates/one/builds/{made['buildID']}"
+        equal(client.control("POST", "/v2" + at, {"steps": [copy]})[0], 202)
+        equal(client.control("POST", "/v2" + at, {"steps": [copy]})[0], 409)
+        wait_for(lambda: client.control("GET", at + "/status")[1]["status"] == "error", "an archive that is none ends the build")
+        for steps, step, why in (([run_step("true"), {"type": "ADD", "args": []}], "2", "this kind of step"), ([copy], "1", "not uploaded")):
+            state, log, reason = build(client, "one", steps)
+            assert (state, reason["step"]) == ("error", step) and why in reason["message"], (reason, log)
+        equal(client.control("POST", "/v3/templates", {"name": "a:b"})[0], 400)
+        equal(client.control("GET", "/templates/aliases/one")[0], 404)
+        equal(client.control("GET", "/v2/sandboxes")[1], [])

@@ -247,7 +247,7 @@ static json_t *command(const struct e2b_build *b, const char *text, const char *
         _cleanup_buf_ struct buf out = BUF_INIT(4u << 20);
         static const char begin[] = "set -- ", middle[] = "\nif [ -x /bin/bash ]; then set -- /bin/bash -l -c \"$1\"; "
                                                           "else set -- /bin/sh -l -c \"$1\"; fi\n";
-        const char *run = b->has_root && strcmp(user, E2B_USER) == 0 ? "runuser -u " E2B_USER " -- \"$@\"" : "\"$@\"";
+        const char *run = b->has_root && strcmp(user, E2B_USER) == 0 ? E2B_AS_USER " \"$@\"" : "\"$@\"";
 
         if (buf_append(&out, begin, strlen(begin)) < 0 || buf_quote(&out, text) < 0 ||
             buf_append(&out, middle, strlen(middle)) < 0 || buf_append(&out, run, strlen(run)) < 0)
@@ -522,7 +522,7 @@ static void on_created(struct e2b_build *b, const struct door_reply *reply)
 {
         if (!went_well(b, reply, "base"))
                 return;
-        b->has_root = json_is_true(json_object_get(reply->result, "root"));
+        b->has_root = e2b_has_root(reply->result);
         if (wants_root(b->request) && !b->has_root)
                 fail(b, "base",
                      "a step runs as root, which this base does not have: begin with an image of the daemon's store "

@@ -146,6 +146,8 @@ static json_t *params_of(struct e2b_request *q, const char *template)
                            "lifetimeMs", e2b_lifetime(timeout_s), "idleMs", 0, "endAction",
                            json_is_true(json_object_get(q->body, "autoPause")) ? "pause" : "delete");
         json_decref(options);
+        if (json_array_size(json_object_get(q->body, "volumeMounts")) > 0)
+                json_object_set(params, "volumes", json_object_get(q->body, "volumeMounts"));
         return door_put(params, "network", policy);
 }
 
@@ -249,7 +251,7 @@ static void on_image(void *data, const json_t *result, const struct cloche_err *
 /* Refused by name: they would change nothing here, and the caller expects that they do. */
 static const char *unsupported(const json_t *body)
 {
-        static const char *const names[] = {"mcp", "iam", "volumeMounts"};
+        static const char *const names[] = {"mcp", "iam"};
 
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
                 const json_t *value = json_object_get(body, names[i]);

@@ -33,7 +33,7 @@ static const char *type_of(const char *type)
 }
 
 /* All files belong to the one user of a sandbox, or look as if. */
-static json_t *entry_of(const json_t *file, const struct buf *attachments)
+json_t *e2b_entry_of(const json_t *file, const struct buf *attachments)
 {
         const char *type = e2b_text(file, "type");
         json_int_t mode = json_integer_value(json_object_get(file, "mode"));
@@ -58,7 +58,7 @@ static json_t *path_param(const struct e2b_request *q, const char *name)
 
 static void on_entry(struct e2b_request *q, const struct door_reply *reply)
 {
-        e2b_answer(q, 200, json_pack("{s:o}", "entry", entry_of(reply->result, reply->attachments)));
+        e2b_answer(q, 200, json_pack("{s:o}", "entry", e2b_entry_of(reply->result, reply->attachments)));
 }
 
 static void stat_of(struct e2b_request *q, const char *name)
@@ -136,7 +136,7 @@ static void on_listed(struct e2b_request *q, const struct door_reply *reply)
                 json_t *relative = door_string(json_object_get(file, "relativePath"), reply->attachments);
 
                 if (depth_of(json_string_value(relative)) <= (size_t)(depth ? depth : 1))
-                        json_array_append_new(entries, entry_of(file, reply->attachments));
+                        json_array_append_new(entries, e2b_entry_of(file, reply->attachments));
                 json_decref(relative);
         }
         e2b_answer(q, 200, json_pack("{s:o}", "entries", entries));
@@ -218,105 +218,4 @@ static void remove_path(struct e2b_request *q)
 void e2b_on_remove(struct e2b_request *q)
 {
         e2b_with_sandbox(q, remove_path);
-}
-
-/* -- watch ------------------------------------------------------------------------------------------------------- */
-
-static const struct {
-        const char *from, *to;
-} changes[] = {
-        {"create", "EVENT_TYPE_CREATE"},
-        {"modify", "EVENT_TYPE_WRITE"},
-        {"delete", "EVENT_TYPE_REMOVE"},
-        {"attrib", "EVENT_TYPE_CHMOD"},
-};
-
-/* name: relative to the watched directory. */
-static void send_change(struct e2b_request *q, const char *type, const json_t *path, const struct buf *attachments)
-{
-        json_t *text = door_string(path, attachments), *base = path_param(q, "path");
-        const char *name = json_string_value(text), *below = json_string_value(base);
-        size_t size = below ? strlen(below) : 0;
-
-        while (size > 1 && below[size - 1] == '/')
-                size--;
-        if (name && below && strncmp(name, below, size) == 0)
-                for (name += size; *name == '/'; name++)
-                        ;
-        e2b_stream_send(q, json_pack("{s:{s:s, s:s}}", "filesystem", "name", name ? name : "", "type", type));
-        json_decref(text);
-        json_decref(base);
-}
-
-static void on_change(struct e2b_request *q, const char *event, const json_t *about, const struct buf *attachments)
-{
-        const char *type = e2b_text(about, "type");
-
-        if (strcmp(event, "ready") == 0)
-                e2b_stream_send(q, json_pack("{s:{}}", "start"));
-        if (strcmp(event, "change") != 0 || !type)
-                return;
-        for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++)
-                if (strcmp(changes[i].from, type) == 0)
-                        send_change(q, changes[i].to, json_object_get(about, "path"), attachments);
-        /* The core reports a file that was made and written as made. */
-        if (strcmp(type, "create") == 0 && !json_is_true(json_object_get(about, "isDirectory")))
-                send_change(q, "EVENT_TYPE_WRITE", json_object_get(about, "path"), attachments);
-        if (strcmp(type, "move") == 0) {
-                if (json_object_get(about, "from"))
-                        send_change(q, "EVENT_TYPE_RENAME", json_object_get(about, "from"), attachments);
-                send_change(q, "EVENT_TYPE_CREATE", json_object_get(about, "path"), attachments);
-        }
-}
-
-static void on_watch_end(struct e2b_request *q, const struct door_reply *reply)
-{
-        (void)reply;
-        e2b_stream_end(q, NULL, NULL);
-}
-
-static void send_alive(struct e2b_request *q)
-{
-        e2b_stream_send(q, json_pack("{s:{}}", "keepalive"));
-}
-
-static void on_watch_deadline(struct e2b_request *q)
-{
-        e2b_stream_end(q, "deadline_exceeded", "the timeout of the watch is over");
-}
-
-static void on_watched(struct e2b_request *q, const struct door_reply *reply)
-{
-        const char *timeout = http_request_header(q->request, "Connect-Timeout-Ms"),
-                   *interval = http_request_header(q->request, "Keepalive-Ping-Interval");
-        unsigned long long timeout_ms = timeout ? strtoull(timeout, NULL, 10) : 0,
-                           interval_s = interval ? strtoull(interval, NULL, 10) : 0;
-
-        if (strcmp(e2b_text(reply->result, "type"), "directory") != 0) {
-                e2b_refuse(q, 400, "invalid_argument", "the path is not a directory: %.500s",
-                           e2b_text(q->body, "path"));
-                return;
-        }
-        e2b_stream_begin(q);
-        q->alive_every_ns = (interval_s > 0 && interval_s <= 3600 ? interval_s : 90) * UINT64_C(1000000000);
-        q->on_alive = send_alive;
-        if (timeout_ms > 0) {
-                q->deadline_ns = q->alive_ns + timeout_ms * 1000000;
-                q->on_deadline = on_watch_deadline;
-        }
-        q->on_event = on_change;
-        e2b_call(q, "file.watch",
-                 json_pack("{s:o, s:b, s:[]}", "path", path_param(q, "path"), "recursive",
-                           json_is_true(json_object_get(q->body, "recursive")), "exclude"),
-                 NULL, on_watch_end);
-}
-
-static void watch(struct e2b_request *q)
-{
-        e2b_call(q, "file.stat", json_pack("{s:o}", "path", path_param(q, "path")), NULL, on_watched);
-}
-
-void e2b_on_watch(struct e2b_request *q)
-{
-        e2b_with_sandbox(q, watch);
 }

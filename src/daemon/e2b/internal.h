@@ -19,6 +19,8 @@
 #define E2B_CODE_PORT 49999
 #define E2B_HOME "/home/user"
 #define E2B_USER "user"
+/* In a sandbox with root all programs begin as root; runuser(1) would need PAM. */
+#define E2B_AS_USER "setpriv --reuid " E2B_USER " --regid " E2B_USER " --init-groups --"
 
 /* Labels of a sandbox that hold what its creator asked of this API; the others are its metadata. */
 #define E2B_LABEL "e2b."
@@ -134,6 +136,11 @@ json_t *e2b_options(const json_t *described);
 /* Continue with a running sandbox, which is woken if it may be; else answer 502. */
 void e2b_with_sandbox(struct e2b_request *q, void (*then)(struct e2b_request *q));
 
+/* -- files ----------------------------------------------------------------------------------------------------- */
+
+/* A file of the core, as the API describes it; a new reference. */
+json_t *e2b_entry_of(const json_t *file, const struct buf *attachments);
+
 /* -- processes ------------------------------------------------------------------------------------------------- */
 
 void e2b_processes_done(struct e2b *e2b);
@@ -143,7 +150,7 @@ void e2b_processes_done(struct e2b *e2b);
 /* clang-format off */
 #define E2B_HANDLERS(ROW) \
         ROW(create) ROW(get) ROW(kill) ROW(list) ROW(timeout) ROW(refresh) ROW(connect) ROW(resume) ROW(pause) \
-        ROW(teams) ROW(healthy) ROW(fork) ROW(snapshot) ROW(snapshots) ROW(template_create) ROW(template_list) ROW(template_alias) ROW(template_get) ROW(template_delete) ROW(layer_get) ROW(layer_put) ROW(build_start) ROW(build_status) ROW(metrics) ROW(network) ROW(health) ROW(envs) ROW(download) ROW(upload) ROW(start) \
+        ROW(teams) ROW(healthy) ROW(fork) ROW(snapshot) ROW(snapshots) ROW(volume_create) ROW(volume_list) ROW(volume_get) ROW(volume_delete) ROW(template_create) ROW(template_list) ROW(template_alias) ROW(template_get) ROW(template_delete) ROW(layer_get) ROW(layer_put) ROW(build_start) ROW(build_status) ROW(metrics) ROW(network) ROW(health) ROW(envs) ROW(download) ROW(upload) ROW(start) \
         ROW(attach) ROW(processes) ROW(input) ROW(close_input) ROW(signal) ROW(update) ROW(stat) ROW(list_dir) \
         ROW(make_dir) ROW(move) ROW(remove) ROW(watch) ROW(execute) ROW(context_create) ROW(context_list) \
         ROW(context_delete) ROW(context_restart)

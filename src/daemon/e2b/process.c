@@ -212,11 +212,12 @@ static void follow(struct e2b_request *q, const char *id, json_int_t pid, int ha
 
 /* argv as one command of the shell, which becomes the program. Owned by the caller;
  * NULL: a NUL, or no memory. */
-static char *command_of(const json_t *config)
+static char *command_of(const struct e2b_request *q, int is_root)
 {
-        const json_t *args = json_object_get(config, "args");
+        const json_t *config = json_object_get(q->body, "process"), *args = json_object_get(config, "args");
+        const char *begin = e2b_has_root(q->described) && !is_root ? "exec " E2B_AS_USER : "exec";
         _cleanup_buf_ struct buf text = BUF_INIT(16u << 20);
-        int r = buf_append(&text, "exec", 4);
+        int r = buf_append(&text, begin, strlen(begin));
 
         for (size_t i = 0; r == 0 && i <= json_array_size(args); i++) {
                 const json_t *arg = i == 0 ? json_object_get(config, "cmd") : json_array_get(args, i - 1);
@@ -275,13 +276,14 @@ static json_t *terminal_of(const json_t *pty)
 
 /* Authorization: Basic names the user of a call; its password is empty. True, or the request is
  * refused. */
-static int check_user(struct e2b_request *q)
+static int check_user(struct e2b_request *q, int *ret_is_root)
 {
         static const char scheme[] = "Basic ";
         const char *header = http_request_header(q->request, "Authorization");
         _cleanup_buf_ struct buf name = BUF_INIT(256);
         size_t size;
 
+        *ret_is_root = 0;
         if (!header || strncasecmp(header, scheme, sizeof(scheme) - 1) != 0)
                 return 1;
         header += sizeof(scheme) - 1;
@@ -290,8 +292,23 @@ static int check_user(struct e2b_request *q)
                        : 0;
         if (size == strlen(E2B_USER) && strncmp(name.data, E2B_USER, size) == 0)
                 return 1;
+        if (size == 4 && strncmp(name.data, "root", size) == 0 && e2b_has_root(q->described)) {
+                *ret_is_root = 1;
+                return 1;
+        }
         e2b_refuse(q, 401, "unauthenticated", "invalid username: '%.*s'", (int)size, name.data ? name.data : "");
         return 0;
+}
+
+static json_t *env_of(const json_t *config, int is_root)
+{
+        json_t *given = json_object_get(config, "envs"),
+               *env = is_root ? json_pack("{s:s, s:s, s:s}", "HOME", "/root", "USER", "root", "LOGNAME", "root") : NULL;
+
+        if (!env)
+                return json_incref(given);
+        json_object_update(env, given);
+        return env;
 }
 
 static void start(struct e2b_request *q)
@@ -299,10 +316,15 @@ static void start(struct e2b_request *q)
         const json_t *config = json_object_get(q->body, "process"), *stdin_flag = json_object_get(q->body, "stdin"),
                      *tag = json_object_get(q->body, "tag");
         const char *timeout = http_request_header(q->request, "Connect-Timeout-Ms");
-        char *command = command_of(config), id[ID_SIZE];
+        int is_root, is_known = check_user(q, &is_root);
+        char *command = is_known ? command_of(q, is_root) : NULL, id[ID_SIZE];
         json_t *params, *terminal = terminal_of(json_object_get(q->body, "pty")), *settings;
         const char *cwd = e2b_text(config, "cwd");
 
+        if (!is_known) {
+                json_decref(terminal);
+                return;
+        }
         if (!command) {
                 json_decref(terminal);
                 e2b_refuse(q, 400, "invalid_argument", "'process.cmd' and 'process.args' must be texts without NUL");
@@ -319,7 +341,7 @@ static void start(struct e2b_request *q)
         params = json_pack("{s:s, s:s, s:o, s:b}", "process", id, "command", command, "cwd",
                            e2b_path(cwd ? cwd : e2b_text(settings, "cwd")), "stdin",
                            !terminal && !json_is_false(stdin_flag));
-        door_put(params, "env", json_incref(json_object_get(config, "envs")));
+        door_put(params, "env", env_of(config, is_root));
         door_put(params, "terminal", terminal);
         door_put(params, "timeoutMs", timeout ? json_integer(strtoll(timeout, NULL, 10)) : NULL);
         free(command);
@@ -397,7 +419,9 @@ static void look_for_ends(struct e2b_request *q)
         const struct e2b_process *p;
         unsigned open = 0;
 
-        if (!check_user(q))
+        int is_root;
+
+        if (!check_user(q, &is_root))
                 return;
         TAILQ_FOREACH (p, &q->door.daemon->e2b->processes, link)
                 open += !p->ended_ns && strcmp(p->sandbox, q->door.sandbox) == 0;

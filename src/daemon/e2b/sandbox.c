@@ -40,6 +40,11 @@ int e2b_is_running(const json_t *described)
         return state && strcmp(state, "running") == 0;
 }
 
+int e2b_has_root(const json_t *described)
+{
+        return json_is_true(json_object_get(described, "root"));
+}
+
 static json_t *metadata_of(const json_t *described)
 {
         json_t *metadata = json_object(), *value;
@@ -90,6 +95,20 @@ json_t *e2b_describe_access(const struct e2b_request *q, const json_t *described
         return door_put(answer, "domain", domain_of(q));
 }
 
+static json_t *volumes_of(const json_t *described)
+{
+        const json_t *volumes = json_object_get(described, "volumes");
+        json_t *all = json_array();
+
+        for (size_t i = 0; i < json_array_size(volumes); i++) {
+                const json_t *one = json_array_get(volumes, i);
+
+                json_array_append_new(all, json_pack("{s:O, s:O}", "name", json_object_get(one, "name"), "path",
+                                                     json_object_get(one, "path")));
+        }
+        return all;
+}
+
 /* A sandbox without an end is shown with one that is far: the clients expect a time. */
 json_t *e2b_describe(const struct e2b_request *q, const json_t *described)
 {
@@ -103,7 +122,7 @@ json_t *e2b_describe(const struct e2b_request *q, const json_t *described)
         door_put(answer, "diskSizeMB", json_integer(limit(described, "diskBytes", MIB, 0)));
         door_put(answer, "metadata", metadata_of(described));
         door_put(answer, "state", json_string(e2b_is_running(described) ? "running" : "paused"));
-        return door_put(answer, "volumeMounts", json_array());
+        return door_put(answer, "volumeMounts", volumes_of(described));
 }
 
 json_t *e2b_describe_in_detail(const struct e2b_request *q, const json_t *described)

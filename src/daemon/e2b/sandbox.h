@@ -5,6 +5,7 @@
 #include "internal.h"
 
 int e2b_is_running(const json_t *described);
+int e2b_has_root(const json_t *described); /* its programs begin as root (decision 0043) */
 /* A new reference each, NULL without memory. */
 json_t *e2b_describe_access(const struct e2b_request *q, const json_t *described); /* Sandbox */
 json_t *e2b_describe(const struct e2b_request *q, const json_t *described);        /* ListedSandbox */

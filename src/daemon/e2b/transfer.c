@@ -11,9 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <zlib.h>
 
 #define HELD_BYTES (4u << 20) /* of a body that waits for the sandbox */
 #define PIECE_BYTES (1u << 20)
+#define GZIP_WINDOW (16 + MAX_WBITS) /* of inflateInit2: gzip alone */
 
 /* -- the sandbox of a signed URL --------------------------------------------------------------------------------- */
 
@@ -114,6 +116,8 @@ struct upload {
         char *name;    /* the file name that this part states; NULL: none */
         json_t *files; /* the answer */
         uint64_t parts;
+        z_stream inflater;
+        int is_gzip, is_inflated; /* is_inflated: the compressed body has ended */
         int is_empty_part, is_ready, is_whole, is_bad;
 };
 
@@ -134,6 +138,8 @@ static void upload_done(void *state)
                 piece_free(piece);
         }
         (void)http_form_free(u->form);
+        if (u->is_gzip)
+                (void)inflateEnd(&u->inflater);
         json_decref(u->path);
         json_decref(u->files);
         free(u->name);
@@ -249,6 +255,39 @@ static int on_piece(void *data, const char *name, const char *file_name, uint64_
         return add(u, begins, bytes, size) < 0;
 }
 
+/* The file, or a form with files. Negative: the body is malformed. */
+static int take(struct upload *u, const void *bytes, size_t size)
+{
+        return u->form ? http_form_feed(u->form, bytes, size) : add(u, u->parts++ == 0, bytes, size);
+}
+
+/* A piece of the body is small (server.c), and so bounds the memory for its contents. */
+static int take_compressed(struct upload *u, const void *bytes, size_t size)
+{
+        char plain[16 << 10];
+        int r = 0;
+
+        u->inflater.next_in = (Bytef *)bytes;
+        u->inflater.avail_in = (uInt)size;
+        do {
+                u->inflater.next_out = (Bytef *)plain;
+                u->inflater.avail_out = sizeof(plain);
+                switch (u->is_inflated ? Z_DATA_ERROR : inflate(&u->inflater, Z_NO_FLUSH)) {
+                case Z_STREAM_END:
+                        u->is_inflated = 1;
+                        break;
+                case Z_OK:
+                case Z_BUF_ERROR: /* nothing was left to do */
+                        break;
+                default:
+                        return -1;
+                }
+                if (u->inflater.avail_out < sizeof(plain))
+                        r = take(u, plain, sizeof(plain) - u->inflater.avail_out);
+        } while (r >= 0 && (u->inflater.avail_in > 0 || (u->inflater.avail_out == 0 && !u->is_inflated)));
+        return r;
+}
+
 static void on_body(struct e2b_request *q, const void *bytes, size_t size)
 {
         struct upload *u = q->state;
@@ -256,8 +295,9 @@ static void on_body(struct e2b_request *q, const void *bytes, size_t size)
         q->door.daemon->stats.bytes_read += size;
         if (u->is_bad)
                 return;
-        if (u->form ? http_form_feed(u->form, bytes, size) < 0 : add(u, u->parts++ == 0, bytes, size) < 0)
-                refuse_body(u, "the body is no multipart/form-data with parts named \"file\"");
+        if ((u->is_gzip ? take_compressed(u, bytes, size) : take(u, bytes, size)) < 0)
+                refuse_body(u, "the body is no multipart/form-data with parts named \"file\", or not as "
+                               "Content-Encoding says");
         else
                 go_on(u);
 }
@@ -266,6 +306,8 @@ static void on_whole(struct e2b_request *q)
 {
         struct upload *u = q->state;
 
+        if (u->is_gzip && !u->is_inflated)
+                refuse_body(u, "the compressed body is not complete");
         if (!u->form && u->parts == 0 && !u->is_bad) /* an empty file */
                 (void)add(u, 1, "", 0);
         u->is_whole = 1;
@@ -287,6 +329,14 @@ static int is_of_type(const struct e2b_request *q, const char *type)
         return text && strncasecmp(text, type, strlen(type)) == 0;
 }
 
+static int find_metadata(void *data, const char *name, const char *value)
+{
+        static const char prefix[] = "X-Metadata-";
+
+        (void)value;
+        return *(int *)data = strncasecmp(name, prefix, sizeof(prefix) - 1) == 0;
+}
+
 void e2b_on_upload(struct e2b_request *q)
 {
         static const struct http_form_handler handler = {.on_piece = on_piece};
@@ -294,7 +344,14 @@ void e2b_on_upload(struct e2b_request *q)
         int is_form = is_of_type(q, "multipart/form-data");
         struct upload *u;
 
-        if (encoding && strcasecmp(encoding, "identity") != 0) {
+        int has_metadata = 0, is_gzip = encoding && strcasecmp(encoding, "gzip") == 0;
+
+        http_request_headers(q->request, find_metadata, &has_metadata);
+        if (has_metadata) {
+                e2b_refuse(q, 400, "invalid_argument", "metadata of files is not supported here (docs/e2b.md)");
+                return;
+        }
+        if (encoding && !is_gzip && strcasecmp(encoding, "identity") != 0) {
                 e2b_refuse(q, 400, "invalid_argument",
                            "Content-Encoding '%.40s' is not supported: send the file as it is", encoding);
                 return;
@@ -313,11 +370,14 @@ void e2b_on_upload(struct e2b_request *q)
         u->q = q;
         u->files = json_array();
         u->path = query_path(q);
+        u->is_gzip = is_gzip && inflateInit2(&u->inflater, GZIP_WINDOW) == Z_OK;
         q->state = u;
         q->state_done = upload_done;
         q->on_body = on_body;
         q->on_whole = on_whole;
-        if (is_form && !(u->form = http_form_new(q->request, &handler, u)))
+        if (is_gzip != u->is_gzip)
+                e2b_refuse(q, 500, "internal", "out of memory");
+        else if (is_form && !(u->form = http_form_new(q->request, &handler, u)))
                 e2b_refuse(q, 400, "invalid_argument", "Content-Type multipart/form-data has no boundary");
         else
                 with_signed(q, upload);
