@@ -329,4 +329,4 @@ def a_late_signal_does_not_interrupt_the_next_cell(n):
 def test_cells():
     together(made_found_and_deleted, refused, results_and_counts, errors, completions_and_variables, bytes_stay_what_they_are, much_output_is_read_in_pages,
              what_is_printed_between_cells_belongs_to_the_next, displays_and_output_are_told_in_order, displays_are_updated_and_cleared, figures_and_tables, large_displays,
-             a_held_request_loses_nothing, who_is_held_is_given_up, a_late_signal_does_not_interrupt_the_next_cell)
+             a_held_request_loses_nothing, who_is_held_is_given_up, a_late_signal_does_not_interrupt_the_next_cell, has_packages=True)

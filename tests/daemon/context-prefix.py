@@ -203,4 +203,4 @@ def connections_that_end(n):
 
 
 def test_prefixes():
-    together(connections_that_end, as_in_a_plain_context, all_that_it_made, forks, host_functions, refusals, set_ups_that_fail_here, owners, netlink, modules, options=("--allow-uid", str(OTHER_UID)))
+    together(connections_that_end, as_in_a_plain_context, all_that_it_made, forks, host_functions, refusals, set_ups_that_fail_here, owners, netlink, modules, options=("--allow-uid", str(OTHER_UID)), has_packages=True)

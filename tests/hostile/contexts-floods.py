@@ -230,4 +230,5 @@ def bombs_of_memory(n):
 def test_floods():
     with HostStaysWell():
         together(endless_output, endless_output_nobody_reads, streams_nobody_reads, output_between_cells, much_from_before_a_cell_that_nobody_reads,
-                 a_flood_of_displays, displays_nobody_reads, questions_whose_answers_nobody_reads, long_errors, enormous_figures, bombs_of_processes, bombs_of_memory)
+                 a_flood_of_displays, displays_nobody_reads, questions_whose_answers_nobody_reads, long_errors, enormous_figures, bombs_of_processes, bombs_of_memory,
+                 has_packages=True)

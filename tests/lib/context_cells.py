@@ -165,10 +165,11 @@ class Notebook:
         assert self.shell("echo alive") == "alive\n"
 
 
-def together(*checks, options=(), **daemon_options):
-    """Each check gets a sandbox and a connection of its own; all are in one daemon. All run, even if some fail."""
+def together(*checks, options=(), has_packages=False, **daemon_options):
+    """Each check gets a sandbox and a connection of its own; all are in one daemon. All run, even if
+    some fail. has_packages: as in Daemon; each context costs more then, not only the daemon's start."""
     failed = []
-    with Daemon("--state-dir", "", *options, has_packages=True, **daemon_options) as daemon:
+    with Daemon("--state-dir", "", *options, has_packages=has_packages, **daemon_options) as daemon:
         for n, check in enumerate(checks):
             begun = time.monotonic()
             with QuickFrames(daemon.connect()) as frames:
