@@ -1,5 +1,5 @@
-/* The steps of a build, in its sandbox: one after the other, until one fails. Runs in: cloched-engine,
- * on its loop, with the rights of the daemon's user. */
+/* The steps of a build, in its sandbox: one after the other, until one fails. Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "build.h"
 
 #include "base/clock.h"
@@ -296,8 +296,8 @@ static void wait_until_ready(struct e2b_build *b, const struct door_reply *reply
         json_decref(loop);
 }
 
-/* The command is started to see that it works: the snapshot has files alone, and each sandbox of the
- * template starts it again. */
+/* The command is started to see that it works: the snapshot has files alone, and each sandbox of
+ * the template starts it again. */
 static void finalize(struct e2b_build *b)
 {
         const char *start = e2b_text(b->request, "startCmd");
