@@ -316,14 +316,11 @@ static int send_image(struct keeper_state *keeper, const struct box *row, const 
         _cleanup_fd_ int image_fd = -EBADF;
         int r;
 
-        if (row->ids.fd >= 0)
-                r = sources_map_tree(keeper, row->tree_fd, &(struct userns_range){0, row->ids.first, IDS_IN_RANGE},
-                                     &image_fd, e);
-        else if (row->has_writable_root)
+        if (row->has_writable_root && row->ids.fd < 0) /* the image's root is another user in the box */
                 r = sources_map_tree(keeper, row->tree_fd, &(struct userns_range){0, box_user(keeper, row), 1},
                                      &image_fd, e);
         else
-                r = sources_map_user(keeper, row->tree_fd, row->init_pid, &image_fd, e);
+                r = sources_map_user(keeper, row->tree_fd, row->init_pid, row->has_writable_root, &image_fd, e);
         if (r == 0 && (r = fd_send(m->p.fd, &fine, sizeof(fine), &image_fd, 1)) < 0)
                 r = err_os(e, CLOCHE_E_KEEPER, -r, "send the image to the box");
         return r;

@@ -166,8 +166,9 @@ int sources_make_map(const struct keeper_state *keeper, const struct userns_rang
                      struct cloche_err *e);
 /* Make a copy of an image in which its owners are as in the user namespace of a process.
  * File systems that cannot do it (Linux 5.19, ext4, xfs, btrfs, tmpfs from 6.3 on) show the
- * owners of the host: nobody. */
-int sources_map_user(const struct keeper_state *keeper, int tree_fd, pid_t pid, int *ret_fd, struct cloche_err *e);
+ * owners of the host, nobody; for a writable root that is an error. */
+int sources_map_user(const struct keeper_state *keeper, int tree_fd, pid_t pid, int is_writable, int *ret_fd,
+                     struct cloche_err *e);
 /* Open and lock an image that is a tree. *ret_fd is owned by the caller, and untouched for other
  * images. */
 int sources_open_tree(const struct keeper_state *keeper, const struct keeper_box_spec *spec, int *ret_fd,

@@ -113,6 +113,13 @@ struct mapping {
         const struct userns_range *range;
 };
 
+static int not_mapped(int os_errno, struct cloche_err *e)
+{
+        return err_os(e, CLOCHE_E_MOUNT, os_errno,
+                      "a writable root needs a file system of the image store whose owners can be mapped (ext4, xfs, "
+                      "btrfs)");
+}
+
 /* Make a user namespace; the process in it only waits to be killed. */
 static pid_t hold_namespace(void)
 {
@@ -139,9 +146,7 @@ static int map_owners(const struct mapping *m, pid_t holder, int *ret_fd, struct
         if (r == 0)
                 r = mount_clone_alone(m->tree_fd, "", IMAGE_ATTRIBUTES, &fd, e);
         if (r == 0 && (r = mount_map_users(fd, user_fd)) < 0)
-                r = err_os(e, CLOCHE_E_MOUNT, -r,
-                           "a writable root needs a file system of the image store whose owners can be mapped (ext4, "
-                           "xfs, btrfs)");
+                r = not_mapped(-r, e);
         if (r == 0)
                 *ret_fd = TAKE_FD(fd);
         return r;
@@ -176,7 +181,8 @@ int sources_make_map(const struct keeper_state *keeper, const struct userns_rang
         return helper_fetch(map_tree, &mapping, 1, MAP_TIMEOUT_S, ret_fd, e);
 }
 
-int sources_map_user(const struct keeper_state *keeper, int tree_fd, pid_t pid, int *ret_fd, struct cloche_err *e)
+int sources_map_user(const struct keeper_state *keeper, int tree_fd, pid_t pid, int is_writable, int *ret_fd,
+                     struct cloche_err *e)
 {
         _cleanup_fd_ int user_fd = -EBADF, fd = -EBADF;
         int r = box_open_namespace(keeper, pid, "user", &user_fd, e);
@@ -186,6 +192,8 @@ int sources_map_user(const struct keeper_state *keeper, int tree_fd, pid_t pid, 
         if (r < 0)
                 return r;
         r = mount_map_users(fd, user_fd);
+        if (r < 0 && is_writable)
+                return not_mapped(-r, e);
         if (r == -EINVAL)
                 r = mount_map_users(fd, -EBADF);
         if (r < 0)

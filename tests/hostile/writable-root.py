@@ -8,13 +8,12 @@ import subprocess
 
 from cloche import ORDINARY_USER, equal, layer_places, need_ordinary_user, skip
 from image_trees import make_image
-from keeper_boxes import Keeper, refusal
+from keeper_boxes import SCRATCH, Keeper, refusal
 
 USER = 12345  # of ORDINARY_USER
 TREE = "sha256-" + "5" * 64
+MAKE, OPEN, CLOSE = range(3)  # actions of volumes
 LIMITS = {"diskBytes": 16 << 20, "diskInodes": 1000}
-MAKE, OPEN, CLOSE, _, SCRATCH = range(5)  # actions of volumes
-scratches = 0
 os.environ["BOX_DRIVER_VOLUMES"] = os.path.abspath("volumes")
 
 # Each act prints its name and "done", or the kernel's reason.
@@ -70,12 +69,7 @@ def run(box, script):
 
 
 def sandbox(keeper, place, **more):
-    global scratches
-    if place == "disk":
-        scratches += 1
-        more["scratch"] = f"{scratches:032x}"
-        keeper.ask(do="volume", action=SCRATCH, id=more["scratch"], size=LIMITS["diskBytes"], entries=LIMITS["diskInodes"])
-    return keeper.sandbox(image=TREE, writable_root=True, **{"limits": LIMITS, **more})
+    return keeper.sandbox_on(place, image=TREE, writable_root=True, **{"limits": LIMITS, **more})
 
 
 def in_each_place(test):

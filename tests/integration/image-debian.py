@@ -1,13 +1,25 @@
-"""cloche image debian: its words, those that mmdebstrap gets, its result; the real mmdebstrap where apt's mirrors answer."""
+"""cloche image debian: its words, those that mmdebstrap gets, its result; the real mmdebstrap where apt's mirrors answer, and a sandbox
+with root of such a Debian: the commands of docs/environments.md."""
+import http.server
 import json
 import os
+import re
 import shutil
+import socketserver
 import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
 
-from cloche import ORDINARY_USER, bad_input, call, cli, equal, need_ordinary_user, sampled, skip
+from cloche import ORDINARY_USER, SOURCE, bad_input, call, cli, equal, need_ordinary_user, need_writable_roots, sampled, skip
 from image_trees import make_image
+from package_files import Index
 
-TIMEOUT = 900
+sys.path.insert(0, os.path.join(SOURCE, "tests/daemon"))
+from rpc import Daemon  # noqa: E402
+
+TIMEOUT = 1800
 SOURCES = "# trixie is not used\nTypes: deb\nURIs: http://mirror.invalid/debian\nSuites: bookworm bookworm-updates\nComponents: main\n"
 
 
@@ -116,3 +128,100 @@ def test_the_real_one():
     equal(call("python", "import sys\ndef f(): return sys.version_info[0]", "f", image="real", images="images").value, 3)
     names = json.loads(cli("image", "ls", "--images", "images", "--json").stdout)
     equal([row["names"] for row in names], [["real:latest"]])
+
+
+# -- a machine of it ----------------------------------------------------------------------------------------------------
+
+class Mirror(socketserver.ThreadingMixIn, http.server.HTTPServer):
+    """The mirrors of this machine's apt, as /HOST/PATH: their addresses need not be public."""
+    daemon_threads = True
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Mirrored)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def handle_error(self, request, client_address):
+        pass
+
+
+class Mirrored(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        try:
+            with urllib.request.urlopen("http:/" + self.path) as found:
+                status, content = found.status, found.read()
+        except urllib.error.HTTPError as error:
+            status, content = error.code, b""
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_):
+        pass
+
+
+def of_page():
+    """The commands of the page that make a machine."""
+    with open(os.path.join(SOURCE, "docs/environments.md")) as page:
+        return re.findall(r"^    (cloche (?:image debian machine|(?:exec|sandbox create|sandbox commit) web) .+)$", page.read(), re.M)
+
+
+def told(line, socket):
+    print("+", line, flush=True)
+    done = subprocess.run(["sh", "-ec", line], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          env={**os.environ, "CLOCHE_SOCKET": socket, "PATH": f"{os.environ['CLOCHE_BUILD']}:{os.environ['PATH']}"})
+    equal(done.returncode, 0, (line, done.stdout[-2000:], done.stderr[-2000:]))
+    return done.stdout
+
+
+LOOK = """python3 -c 'import hellopy, urllib.request; print(hellopy.version, urllib.request.urlopen("http://127.0.0.1/").status)'
+hellojs; su - bob -c 'id; cat said'; stat -c '%U %n' /var/www /home/bob/said /etc/shadow; stat -c %G /etc/shadow; dpkg --audit; dpkg --verify; passwd -S bob | cut -d' ' -f1,2"""
+SEEN = """1 200
+hellojs one
+uid=1001(bob) gid=1001(bob) groups=1001(bob)
+hellojs one
+bob /var/www
+bob /home/bob/said
+root /etc/shadow
+shadow
+bob L
+"""
+
+
+def check_machine(sandbox, socket):
+    equal(told(f"cloche exec {sandbox} -- 'service nginx status || service nginx start' > log; cat > look <<'E'\n{LOOK}\nE\ncloche exec {sandbox} -- \"$(cat look)\"", socket), SEEN)
+
+
+def test_a_machine_of_it():
+    """With CLOCHE_TEST_ALL=1, for it installs some hundred packages; daemon/root does the like with this machine's own programs."""
+    need_writable_roots()
+    if not sampled(0, 1):
+        skip("CLOCHE_TEST_ALL=1 runs it")
+    if not shutil.which("mmdebstrap"):
+        skip("there is no mmdebstrap")
+    [debian, create, *acts, commit] = of_page()
+    print("+", debian, flush=True)
+    made = cli(*debian.split()[1:], "--images", "images", bound=1000)
+    if made.code and b"apt-get update" in made.stderr:
+        skip("apt's mirrors do not answer")
+    equal((made.code, made.stdout), (0, b"machine:latest\n"), made)
+    mirror, index = Mirror().server_address[1], Index("127.0.0.1", kinds=("pip", "npm"))
+    port, host = index.server_address[1], f"http://index.host.internal:{index.server_address[1]}"
+    index.files = {path: content.replace(index.url.encode(), host.encode()) for path, content in index.files.items()}
+    for state in ("here", "elsewhere"):
+        os.mkdir(state)
+    with Daemon("--images", os.path.abspath("images"), "--state-dir", os.path.abspath("here"), "--image-changes", "owner", "--host-port", f"index={port}", "--host-port", f"mirror={mirror}",
+                "--network-preset", "debian=host:mirror", "--package-index", f"pip={host}/pip", "--package-index", f"npm={host}/npm") as daemon:
+        told(f"{create} --disk 3G --memory 3G", daemon.path)
+        told(f"cloche exec web -- 'sed -i s,http://,http://mirror.host.internal:{mirror}/, /etc/apt/sources.list'", daemon.path)
+        for line in acts:
+            told(line, daemon.path)
+        check_machine("web", daemon.path)
+        told("cloche sandbox stop web", daemon.path)
+        check_machine("web", daemon.path)
+        equal(told(commit, daemon.path), "web:1\n")
+    with Daemon("--images", os.path.abspath("images"), "--state-dir", os.path.abspath("elsewhere")) as daemon:
+        told("cloche sandbox create other --image web:1 --root", daemon.path)
+        check_machine("other", daemon.path)

@@ -9,6 +9,7 @@ from cloche import descendants, wait_for
 BUILD = os.environ["CLOCHE_BUILD"]
 DRIVER = os.path.join(BUILD, "tests", "box-driver")
 
+SCRATCH = 4  # the action of volumes (proto/keeper.h)
 NOBODY = (1 << 31) - 1  # no process has this number
 
 TEMPLATE = """
@@ -106,6 +107,14 @@ class Keeper:
 
     def sandbox(self, **spec):
         return self.box(sandbox=True, **spec)
+
+    def sandbox_on(self, place, **spec):
+        """One whose writable root lies there, in memory or on the disk, where BOX_DRIVER_VOLUMES names a directory."""
+        if place == "disk":
+            self.names += 1
+            limits, spec["scratch"] = spec["limits"], f"{self.names:032x}"
+            self.ask(do="volume", action=SCRATCH, id=spec["scratch"], size=limits["diskBytes"], entries=limits["diskInodes"])
+        return self.sandbox(**spec)
 
     def __enter__(self):
         return self
