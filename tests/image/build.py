@@ -203,7 +203,7 @@ class Service(socketserver.BaseRequestHandler):
 
 
 def images():
-    return json.loads(cli("image", "ls", "--json", *STORE).stdout)
+    return json.loads(cli("image", "ls", "--json", "--all", *STORE).stdout)
 
 
 def no_daemons():
@@ -245,6 +245,10 @@ def test_the_cache_and_failures():
     told = done.stderr.decode()
     assert "told\n" in told and "more\n" in told and "Dockerfile:3: RUN: step 3 failed: its command ended with status 7" in told and "never" not in told.split("\n")[-2], told
     equal((len(images()) - before, os.listdir("store/incoming"), no_daemons()), (1, [], True))
+    # steps are listed on request alone
+    told = cli("image", "ls", *STORE)
+    equal(([line.split()[0] for line in told.stdout.decode().splitlines()], len(images()) > before, json.loads(cli("image", "ls", "--json", *STORE).stdout)[0]["names"]), (["base:1"], True, ["base:1"]))
+    assert f"{len(images()) - 1} without a name".encode() in told.stderr, told
     equal(build("FROM base:1\nRUN kill -STOP $$\n", "--timeout", "300ms", expected=124).stderr.count(b"300 ms"), 1)
     assert b"no-space" in build("FROM base:1\nRUN (set -e; for i in 1 2 3 4 5 6 7 8 9; do printf %1000000s x; done) > /opt/full || echo no-space; exit 1\n", "--disk", "8M", expected=1).stderr
     # a secret is a file of one step

@@ -210,13 +210,33 @@ static void print_row(const json_t *row)
         }
 }
 
+/* Take those without a name out. Return their number. */
+static size_t hide_nameless(json_t *images)
+{
+        size_t hidden = 0;
+
+        for (size_t i = json_array_size(images); i > 0; i--)
+                if (json_array_size(json_object_get(json_array_get(images, i - 1), "names")) == 0) {
+                        json_array_remove(images, i - 1);
+                        hidden++;
+                }
+        return hidden;
+}
+
 static int list(struct cli_request *request)
 {
         json_t *answer = NULL;
         int code = request_either(request, "list", json_pack("{s:b}", "own", 1), &answer);
+        size_t hidden = code || request->all_images ? 0 : hide_nameless(json_object_get(answer, "images"));
 
         if (code == 0)
                 print_rows(json_object_get(answer, "images"), request->json, print_row);
+        if (hidden > 0 && !request->json)
+                fprintf(stderr,
+                        "cloche: %zu without a name, most of them steps of builds: --all lists them, cloche image "
+                        "prune "
+                        "removes them\n",
+                        hidden);
         json_decref(answer);
         return code;
 }
