@@ -83,8 +83,9 @@ void box_rlimits(const struct keeper_state *keeper, int is_sandbox, uint32_t sha
 
 uid_t box_user(const struct keeper_state *keeper, const struct box *row)
 {
-        return BOX_UID_BASE +
-               (uid_t)(row->shared_with == KEEPER_NO_BOX ? row : &keeper->boxes[row->shared_with])->init_pid;
+        const struct box *own = row->shared_with == KEEPER_NO_BOX ? row : &keeper->boxes[row->shared_with];
+
+        return own->ids.fd >= 0 ? own->ids.first : BOX_UID_BASE + (uid_t)own->init_pid;
 }
 
 /* The kernel also charges inotify instances, message queues and namespaces of a box to the user who

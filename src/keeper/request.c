@@ -307,8 +307,6 @@ static int check_spec(const struct keeper_box_spec *spec, struct cloche_err *e)
                 return err_set(e, CLOCHE_E_PROTOCOL, "has_root is %u", spec->has_root);
         if (spec->has_root && !spec->has_writable_root)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "root is that of a sandbox with a writable root");
-        if (spec->has_root && spec->mount_count > 0) /* their files belong to one user */
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a sandbox with root has no mounts and volumes");
         if (spec->scratch[0] && (!spec->has_writable_root || !keeper_is_volume(spec->scratch)))
                 return err_set(e, CLOCHE_E_PROTOCOL,
                                "the scratch volume of a box has no valid id, or no writable root");

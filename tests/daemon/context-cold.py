@@ -4,7 +4,7 @@ import shutil
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from cloche import equal, need_writable_roots
+from cloche import equal, need_root, need_writable_roots
 from context_cells import Notebook
 from image_trees import copy_files, copy_programs, make_store
 from package_files import npm_package, wheel
@@ -150,3 +150,21 @@ def packages(n):
         equal(ran(n, context, code), shown)
     n.call("context.restart", context="python")
     equal(ran(n, "python", late), "1\n")
+
+
+def test_an_interpreter_that_the_image_lacks():
+    """Programs of a sandbox with a writable root bring it; another sandbox of the image has none."""
+    need_root()
+    store, (digest,) = make_store(1)
+    programs = f"{store}/trees/{digest}/usr/bin"
+    os.rename(f"{programs}/python3", f"{programs}/python-of-the-image")
+    with Daemon("--images", store) as daemon, daemon.frames() as frames:
+        for name in ("s", "other"):
+            frames.call("sandbox.create", sandbox=name, image=digest, writableRoot=True, limits={"diskBytes": 64 << 20})
+        n = Notebook(daemon, frames, "s")
+        shell(n, "python-of-the-image -c 'import os; os.symlink(\"python-of-the-image\", \"/usr/bin/python3\")'")
+        made = n.call("context.create", context="c", language="python")
+        assert made["start"] == "cold" and "the image has no interpreter for python" in made["coldWhy"], made
+        equal(ran(n, "c", "import os; print(os.getuid(), os.path.realpath('/proc/self/exe') != '')"), "1000 True\n")
+        refused = frames.refused("context.create", sandbox="other", language="python")
+        assert refused.name == "missing_runtime" and "the image has no interpreter for python" in refused.message, refused

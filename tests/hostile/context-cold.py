@@ -74,7 +74,7 @@ def test_the_box():
             waiting.read("there")
             one, other = sandbox.share(runtime=PYTHON), sandbox.share(runtime=PYTHON)
             equal(run(one, INSIDE), {**SHUT, "caps": rights})
-            # The twins: the runtime is there, and both have the files of the sandbox in common.
+            # The twins: the runtime is there, and both have the files of the sandbox.
             equal(run(one, "act('agent', lambda: str('agent.py' in os.listdir('/run/cloche'))); put('/opt-or-workspace' if os.access('/', os.W_OK) else '/workspace/x'); put('/usr/made')"), {"agent": "True"})
             equal(run(other, "act('made', lambda: str(os.path.exists('/usr/made')))"), {"made": "True"})
             equal(run(sandbox, "act('here', lambda: str(os.listdir('/run/cloche'))); act('made', lambda: str(os.path.exists('/usr/made')))"), {"here": "[]", "made": "True"})
@@ -125,7 +125,7 @@ def test_templates_stay_away_from_root():
 FRAME = "import os, struct, sys, time, json\ndef send(text, extra=0):\n    data = text.encode(); os.write(3, struct.pack('<II', len(data) + 4 + extra, len(data)) + data)\n" \
         "def read():\n    head = os.read(3, 8)\n    size = struct.unpack('<I', head[:4])[0] - 4\n    while size > 0: size -= len(os.read(3, size))\n"
 ANSWER = "read(); send('{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}'); "
-LIARS = {  # the act of an interpreter of the guest's making, and the answer to the caller
+LIARS = {  # the lie of an interpreter of the guest's making, and a part of the caller's error
     "garbage": ("os.write(3, b'x' * 100)", "invalid message"),
     "flood": ("send('{', 200 << 20); os.write(3, b'y' * (1 << 20)); time.sleep(100)", "invalid message"),
     "deep": ("send('{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":' + '[' * 3000 + ']' * 3000 + '}')", "invalid message"),

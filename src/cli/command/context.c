@@ -39,6 +39,7 @@ static void print_context(const json_t *context)
         print_more("", json_object_get(context, "interpreter"));
         print_more("prefix", json_object_get(context, "prefix"));
         print_more("of", json_object_get(context, "forkedFrom"));
+        print_more("cold:", json_object_get(context, "coldWhy"));
         print_more("ended:", json_object_get(context, "endedWhy"));
         putchar('\n');
 }

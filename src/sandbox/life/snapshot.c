@@ -320,12 +320,6 @@ int snapshot_find_for(const struct sandbox_request *request, const struct snapsh
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
                                        "%s: a sandbox from a snapshot has that of the snapshot: leave it out",
                                        fixed[i]);
-        if (json_is_true(json_object_get(snapshot->heritage, "hasRoot")) &&
-            (json_object_get(request->params, "mount") || json_object_get(request->params, "volumes")))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "the snapshot \"%s\" is of a sandbox with root, which has no mounts and volumes: leave "
-                               "them out",
-                               name);
         *ret = snapshot;
         return 0;
 }
