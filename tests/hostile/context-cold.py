@@ -7,7 +7,7 @@ sys.path.insert(0, os.path.join(os.environ["CLOCHE_SOURCE"], "tests", "daemon"))
 from cloche import equal, need_writable_roots
 from image_trees import copy_programs, make_image, make_store
 from keeper_boxes import RUNTIMES, Keeper, refusal
-from rpc import Daemon
+from rpc import Daemon, Failed
 
 TREE = "sha256-" + "6" * 64
 PYTHON = os.path.join(RUNTIMES, "python")
@@ -156,3 +156,14 @@ def test_interpreters_of_the_guest():
         equal([context["context"] for context in frames.call("context.list", sandbox="s")["contexts"]], ["before"])
         frames.call("exec", sandbox="s", command="mv /usr/bin/real /usr/bin/python3")
         equal(frames.call("context.create", sandbox="s", context="c", language="python")["start"], "cold")
+        for limits, told in (({"memoryBytes": 9 << 20}, "for want of memory; the limit of the sandbox is 9 MiB"), ({"pids": 8}, "fork in the box")):
+            frames.call("sandbox.create", sandbox="small", image=digest, root=True, limits=limits)
+            refusals = []
+            while not refusals:
+                try:
+                    frames.call("context.create", sandbox="small", language="python")
+                except Failed as error:
+                    refusals.append(error.message)
+            assert told in refusals[0], refusals
+            equal(frames.call("exec", sandbox="s", command="echo here")["stdout"], "here\n")
+            frames.call("sandbox.delete", sandbox="small")

@@ -63,6 +63,7 @@ static int send_setup(struct context *c, struct cloche_err *e)
 int context_begin_setups(struct context *c, struct cloche_err *e)
 {
         c->setups_left = c->set_up ? 2 : 1;
+        context_note_memory(c);
         c->channel.client.last_id = BUILD_ID; /* set-ups have ids up to this */
         return send_setup(c, e);
 }

@@ -365,7 +365,7 @@ static void end_by_itself(struct context *c)
                         how, c->prefix);
         else
                 err_set(&e, CLOCHE_E_CONTEXT_ENDED, "the interpreter %s%s", how,
-                        c->setups_left ? " before it was ready" : "");
+                        c->setups_left && !is_out_of_memory ? " before it was ready" : "");
         e.os_errno = is_out_of_memory ? ENOMEM : 0; /* a cell reports that as MemoryLimit */
         if (c->setups_left && !is_out_of_memory)
                 context_explain_cold_end(c, &e);
