@@ -4,13 +4,15 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.environ["CLOCHE_SOURCE"], "tests", "daemon"))
-from cloche import equal, need_writable_roots
+from cloche import equal, layer_places, need_writable_roots
 from image_trees import copy_programs, make_image, make_store
 from keeper_boxes import RUNTIMES, Keeper, refusal
 from rpc import Daemon, Failed
 
 TREE = "sha256-" + "6" * 64
 PYTHON = os.path.join(RUNTIMES, "python")
+
+SCRATCH = 4  # an action of volumes
 LIMITS = {"diskBytes": 48 << 20, "diskInodes": 3000, "pids": 60, "memoryBytes": 200 << 20}
 ACTS = r"""
 import ctypes, errno, os, shutil, signal, sys
@@ -56,6 +58,16 @@ def make_trees():
     return trees
 
 
+def sandbox(keeper, **more):
+    """One of the tree, with its layers in memory where the kernel can."""
+    more["limits"] = {**LIMITS, **more.get("limits", {})}
+    if layer_places()[0] == "disk":
+        keeper.scratches = getattr(keeper, "scratches", 0) + 1
+        more["scratch"] = f"{keeper.scratches:032x}"
+        keeper.ask(do="volume", action=SCRATCH, id=more["scratch"], size=LIMITS["diskBytes"], entries=LIMITS["diskInodes"])
+    return keeper.sandbox(image=TREE, **more)
+
+
 def run(box, script):
     program = box.python(ACTS + script)
     said = program.read()
@@ -68,31 +80,31 @@ def test_the_box():
     need_writable_roots()
     with Keeper(trees=make_trees()) as keeper:
         for kind, rights, prepared in KINDS:
-            sandbox = keeper.sandbox(image=TREE, limits=LIMITS, **kind)
-            equal(run(sandbox, PREPARE), prepared)
-            waiting = sandbox.python("import signal; print('there', flush=True); signal.pause()")
+            box = sandbox(keeper, **kind)
+            equal(run(box, PREPARE), prepared)
+            waiting = box.python("import signal; print('there', flush=True); signal.pause()")
             waiting.read("there")
-            one, other = sandbox.share(runtime=PYTHON), sandbox.share(runtime=PYTHON)
+            one, other = box.share(runtime=PYTHON), box.share(runtime=PYTHON)
             equal(run(one, INSIDE), {**SHUT, "caps": rights})
             # The twins: the runtime is there, and both have the files of the sandbox.
             equal(run(one, "act('agent', lambda: str('agent.py' in os.listdir('/run/cloche'))); put('/opt-or-workspace' if os.access('/', os.W_OK) else '/workspace/x'); put('/usr/made')"), {"agent": "True"})
             equal(run(other, "act('made', lambda: str(os.path.exists('/usr/made')))"), {"made": "True"})
-            equal(run(sandbox, "act('here', lambda: str(os.listdir('/run/cloche'))); act('made', lambda: str(os.path.exists('/usr/made')))"), {"here": "[]", "made": "True"})
+            equal(run(box, "act('here', lambda: str(os.listdir('/run/cloche'))); act('made', lambda: str(os.path.exists('/usr/made')))"), {"here": "[]", "made": "True"})
             # A guest cannot reach the other boxes' processes by their numbers, and all end with the sandbox.
             equal(run(one, "act('kill', lambda: os.kill(-1, 9))")["kill"], "ESRCH")
             equal(run(other, "act('alive', lambda: 'yes')"), {"alive": "yes"})
             waiting.ask("close-input")
-            sandbox.drop()
+            box.drop()
 
 
 def test_the_runtime_counts_for_the_sandbox():
     """Its files lie in memory: of the sandbox's limit, not of ours. And a sandbox whose processes stand still delays no keeper."""
     need_writable_roots()
     with Keeper(trees=make_trees()) as keeper:
-        sandbox = keeper.sandbox(image=TREE, root=True, limits={**LIMITS, "memoryBytes": 12 << 20})
+        small = sandbox(keeper, root=True, limits={"memoryBytes": 12 << 20})
         boxes, size = 0, sum(entry.stat().st_size for entry in os.scandir(PYTHON))
         while True:
-            box = sandbox.share(runtime=PYTHON)
+            box = small.share(runtime=PYTHON)
             try:
                 if "agent.py" not in box.said("echo /run/cloche/*"):
                     break
@@ -101,7 +113,7 @@ def test_the_runtime_counts_for_the_sandbox():
             boxes += 1
             assert boxes * size < 2 * (12 << 20), "more runtimes than the memory of the sandbox"
         assert boxes > 1, boxes
-        frozen, beside = keeper.sandbox(image=TREE, root=True, limits=LIMITS), keeper.sandbox()
+        frozen, beside = sandbox(keeper, root=True), keeper.sandbox()
         frozen.freeze()
         stopped = frozen.share(runtime=PYTHON)  # answered, though it stands still
         equal(beside.said("echo here"), "here\n")
@@ -113,13 +125,13 @@ def test_templates_stay_away_from_root():
     """The users of such a sandbox are in no template's map."""
     need_writable_roots()
     with Keeper(trees=make_trees()) as keeper:
-        sandbox, template = keeper.sandbox(image=TREE, root=True, limits=LIMITS), keeper.template()
-        for make in (sandbox.context, sandbox.forkable):
+        box, template = sandbox(keeper, root=True), keeper.template()
+        for make in (box.context, box.forkable):
             refused = refusal(make, template)
             assert refused.code == "invalid_state" and "has root" in refused.message, refused
-        equal(refusal(sandbox.share, template=True, runtime=PYTHON).code, "invalid_argument")
-        equal(refusal(sandbox.share, runtime=PYTHON, sandbox=True).code, "invalid_argument")
-        assert "agent.py" in sandbox.share(runtime=PYTHON).said("echo /run/cloche/*")
+        equal(refusal(box.share, template=True, runtime=PYTHON).code, "invalid_argument")
+        equal(refusal(box.share, runtime=PYTHON, sandbox=True).code, "invalid_argument")
+        assert "agent.py" in box.share(runtime=PYTHON).said("echo /run/cloche/*")
 
 
 FRAME = "import os, struct, sys, time, json\ndef send(text, extra=0):\n    data = text.encode(); os.write(3, struct.pack('<II', len(data) + 4 + extra, len(data)) + data)\n" \
