@@ -172,7 +172,7 @@ class Life:
         found = set(os.listdir(place)) if os.path.exists(place) else set()
         assert {name for name in found if name[0] != "."} == set(self.boxes), (found, set(self.boxes))
         for name in self.boxes:
-            assert set(os.listdir(os.path.join(place, name))) <= {"sandbox.json", "files"}, name
+            assert set(os.listdir(os.path.join(place, name))) <= {"sandbox.json", "files", "log"}, name
         if ".snapshots" in found:
             assert set(os.listdir(os.path.join(place, ".snapshots"))) == set(self.snapshots), self.snapshots
 

@@ -102,6 +102,16 @@ def test_mounts_of_a_sandbox():
         assert finished.code and b"--mount-root" in finished.stderr, finished
 
 
+def test_logs_and_new_names():
+    with daemon():
+        ok("sandbox", "create", "box")
+        ok("sandbox", "rename", "box", "other")
+        bad_input("sandbox", "rename", "box", "third", says=r"\(cloche sandbox ls lists them")
+        bad_input("sandbox", "rename", "other", "other", says="already")
+        equal([line.split(maxsplit=2)[1:] for line in ok("sandbox", "logs", "other").decode().splitlines()], [["created"], ["started"], ["renamed", 'from "box"']])
+        equal(rows("sandbox", "logs", "other")[0]["event"], "created")
+
+
 def test_names_that_do_not_exist():
     with daemon():
         for words in (("sandbox", "rm"), ("sandbox", "stop"), ("sandbox", "save"), ("sandbox", "set", "--idle", "5m"), ("events",), ("ps",), ("ports",), ("context", "list")):

@@ -22,7 +22,7 @@ from ._run import Run
 from ._sandbox import Context, Process, Sandbox, Session, Stream
 from ._sandbox_results import (Archived, Checkout, Completed, ExposedPort, FileChange, FileContent, FileEntry, FileList, FileMatch, Found,
                                KeptPackages, Logs,
-                               Network, NetworkDecision, OpenPort, Omitted, OutputPage, Ports, ProcessInfo, RefusedConnection, Replaced, SandboxEvent, SandboxForks, SandboxInfo, SandboxMount, SandboxPage, SandboxSample,
+                               Network, NetworkDecision, OpenPort, Omitted, OutputPage, Ports, ProcessInfo, RefusedConnection, Replaced, SandboxEvent, SandboxForks, SandboxInfo, SandboxLogLine, SandboxMount, SandboxPage, SandboxSample,
                                SessionInfo, SnapshotInfo, VolumeInfo, VolumeMount, Waited)
 from ._subprocess import AsyncSubprocessSandbox, SubprocessResult, SubprocessSandbox, Tool
 from ._sync import Cloche, Prefix
@@ -38,7 +38,7 @@ __all__ = [
     "FileMatch", "Found", "Function", "Guard", "GuardWarning", "GuestError", "ImageCheck",
     "ImageImport", "ImageInfo", "KeptPackages", "Language", "Limits", "Loading", "Logs", "Meta", "Mount", "Network",
     "NetworkDecision", "Omitted", "OpenPort", "Output", "OutputPage", "Permissions", "Ports", "Prefix", "PrefixInfo", "Process", "ProcessInfo",
-    "Question", "RefusedConnection", "Replaced", "Result", "Rule", "Run", "RunFailedError", "RunTimeoutError", "Sandbox", "SandboxEvent", "SandboxForks", "SandboxInfo", "SandboxMount", "SandboxPage", "SandboxSample",
+    "Question", "RefusedConnection", "Replaced", "Result", "Rule", "Run", "RunFailedError", "RunTimeoutError", "Sandbox", "SandboxEvent", "SandboxForks", "SandboxInfo", "SandboxLogLine", "SandboxMount", "SandboxPage", "SandboxSample",
     "Session", "SessionInfo", "Shim", "Skip", "SnapshotInfo", "Source", "Stream", "SubprocessResult", "SubprocessSandbox", "Symlink", "Sync", "SyncOutcome",
     "SyncPlan", "SyncReport", "Tool", "UnknownMethodError", "Value", "ValueRefusedError", "Variable", "VolumeInfo", "VolumeMount", "Waited", "WarmInterpreter", "__version__", *errors.__all__,
 ]

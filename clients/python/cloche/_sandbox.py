@@ -231,6 +231,8 @@ class Sandbox(_Commands):
     commit = _asks(requests.sandbox_commit)
     pause = _asks(requests.sandbox_pause)
     metrics = _asks(requests.sandbox_metrics)
+    logs = _asks(requests.sandbox_logs)
+    rename = _asks(requests.sandbox_rename)
     resume = _asks(requests.sandbox_resume)
     fork = _asks(requests.sandbox_fork)
     snapshot = _asks(requests.sandbox_snapshot)

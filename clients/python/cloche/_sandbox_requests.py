@@ -15,7 +15,7 @@ from ._requests import Handlers, Maybe, Request, Rules, _texts, check_timeout, l
 from ._results import Raw, _get, read_object, read_rows
 from ._rpc import Message
 from ._sandbox_results import (Archived, Checkout, Completed, ExposedPort, FileChange, FileContent, FileEntry, FileList, Found, ImageImport, KeptPackages, Logs, Network,
-                               NetworkDecision, OutputPage, Ports, ProcessInfo, Replaced, SandboxEvent, SandboxForks, SandboxInfo, SandboxPage, SandboxSample, SessionInfo, SnapshotInfo,
+                               NetworkDecision, OutputPage, Ports, ProcessInfo, Replaced, SandboxEvent, SandboxForks, SandboxInfo, SandboxLogLine, SandboxPage, SandboxSample, SessionInfo, SnapshotInfo,
                                VolumeInfo, VolumeMount, Waited)
 from ._values import Encoder
 from .errors import InvalidArgumentError, ProtocolError
@@ -313,6 +313,16 @@ def sandbox_stop(at: Place, *, sync: bool | Sync | Mapping[str, str] = False, ti
 def sandbox_save(at: Place, *, timeout: float | None = None) -> Request[SandboxInfo]:
     """Save the files as they are now; processes keep running."""
     return _Writer(at).asks("sandbox.save", _reads(SandboxInfo.read), timeout)
+
+
+def sandbox_logs(at: Place, *, limit: int | None = None) -> Request[list[SandboxLogLine]]:
+    """The log of its life, the oldest line first. limit: only the newest so many."""
+    return _Writer(at).add(limit=limit).asks("sandbox.logs", _rows("lines", SandboxLogLine.read))
+
+
+def sandbox_rename(at: Place, name: str) -> Request[SandboxInfo]:
+    """Give it another name. This object keeps the one before: client.sandbox(name) has the new one."""
+    return _Writer(at).add(name=name).asks("sandbox.rename", _reads(SandboxInfo.read))
 
 
 def sandbox_fork(at: Place, count: int | None = None, *, names: Sequence[str] | None = None, timeout: float | None = None) -> Request[SandboxForks]:

@@ -233,6 +233,22 @@ class SandboxInfo:
 
 
 @dataclass(frozen=True)
+class SandboxLogLine:
+    """One line of the log of a sandbox."""
+
+    time: str
+    event: str
+    """created, started, paused, resumed, stopped, failed, unsaved, lost, forked, snapshot, changed or renamed."""
+    message: str | None
+    missed: int
+    """Lines before this one that could not be written."""
+
+    @classmethod
+    def read(cls, raw: Raw) -> SandboxLogLine:
+        return cls(_get(raw, "time", str, ""), _get(raw, "event", str, ""), raw.get("message"), _get(raw, "missed", int, 0))
+
+
+@dataclass(frozen=True)
 class SandboxSample:
     """The usage of a sandbox at one time. None: the host does not tell."""
 

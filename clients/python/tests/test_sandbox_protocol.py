@@ -108,6 +108,8 @@ class Asked(PeerCase):
              {"image": "made:1", "config": {"env": {"A": None}, "cmd": ["x"], "user": "app"}, "comment": "c", "fileTime": 1}),
             (lambda box: box.pause(), "sandbox.pause", {}),
             (lambda box: box.pause(save=False), "sandbox.pause", {"save": False}),
+            (lambda box: box.logs(limit=2), "sandbox.logs", {"limit": 2}),
+            (lambda box: box.rename("c"), "sandbox.rename", {"name": "c"}),
             (lambda box: box.metrics(from_time="2026"), "sandbox.metrics", {"from": "2026"}),
             (lambda box: box.pause(memory=False), "sandbox.pause", {"memory": False}),
             (lambda box: box.resume(), "sandbox.resume", {}),

@@ -1,6 +1,6 @@
-/* cloche sandbox create, ls, get, metrics, set, stop, save, commit, pause, resume, fork,
- * snapshot, rm; cloche snapshot ls, get, rm; cloche packages ls, rm. Runs in: the CLI, as its
- * user. */
+/* cloche sandbox create, ls, get, metrics, logs, rename, set, stop, save, commit, pause,
+ * resume, fork, snapshot, rm; cloche snapshot ls, get, rm; cloche packages ls, rm. Runs
+ * in: the CLI, as its user. */
 #include "cli/options/members.h"
 #include "cli/options/options.h"
 #include "cli/options/quantity.h"
@@ -125,6 +125,35 @@ static int metrics(struct cli_request *request)
                         request->positional[0]);
         json_decref(answer);
         return code;
+}
+
+static void print_log_line(const json_t *of)
+{
+        printf("%s  %-9s", sandbox_text(of, "time"), sandbox_text(of, "event"));
+        if (*sandbox_text(of, "message")) {
+                putchar(' ');
+                print_name(stdout, sandbox_text(of, "message"));
+        }
+        putchar('\n');
+}
+
+static int logs(struct cli_request *request)
+{
+        json_t *answer = NULL;
+        int code = sandbox_request_once(request, "sandbox.logs", sandbox_params(request), &answer);
+
+        if (code == 0)
+                print_rows(json_object_get(answer, "lines"), request->json, print_log_line);
+        json_decref(answer);
+        return code;
+}
+
+static int rename_it(struct cli_request *request)
+{
+        return sandbox_request_once(request, "sandbox.rename",
+                                    json_pack("{s:s, s:s}", "sandbox", request->positional[0], "name",
+                                              request->positional[1]),
+                                    NULL);
 }
 
 static int set(struct cli_request *request)
@@ -388,6 +417,18 @@ const struct cli_handler command_sandbox_metrics = {
         .expected = "a sandbox",
         .positional_min = 1,
         .positional_max = 1,
+};
+const struct cli_handler command_sandbox_logs = {
+        .run = logs,
+        .expected = "a sandbox",
+        .positional_min = 1,
+        .positional_max = 1,
+};
+const struct cli_handler command_sandbox_rename = {
+        .run = rename_it,
+        .expected = "a sandbox and its new name",
+        .positional_min = 2,
+        .positional_max = 2,
 };
 const struct cli_handler command_sandbox_set = {
         .changes = 1,

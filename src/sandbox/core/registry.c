@@ -7,6 +7,7 @@
 #include "sandbox/environment/packages.h"
 #include "sandbox/environment/volumes.h"
 #include "sandbox/life/deadline.h"
+#include "sandbox/life/log.h"
 #include "sandbox/life/metrics.h"
 #include "sandbox/life/pause.h"
 #include "sandbox/life/snapshot.h"
@@ -216,6 +217,7 @@ void sandboxes_stop(struct sandboxes *all, void (*done)(void *data), void *data)
         sandbox_packages_tidy(all);
         TAILQ_FOREACH (s, &all->list, link)
                 if (!s->is_deleted) {
+                        s->cause = "as the daemon ends";
                         if (s->state == SANDBOX_PAUSED && s->plan == SANDBOX_STAYS) /* the next daemon finds it so */
                                 s->has_files_only = all->state_fd >= 0;
                         sandbox_stop(s, 1);
@@ -462,6 +464,8 @@ int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
                         r = sandbox_layer_give(s, packages, e);
                 if (r == 0 && snapshot)
                         r = snapshot_give(snapshot, s, e);
+                if (s && r >= 0)
+                        sandbox_log(s, "created", snapshot ? "from a snapshot" : NULL);
                 if (s && r < 0)
                         sandbox_delete(s);
                 request->state = &is_new;
@@ -488,13 +492,28 @@ int handle_GET(struct sandbox_request *request, struct cloche_err *e)
         return 0;
 }
 
+static void log_change(const struct sandbox_request *request)
+{
+        char names[200] = "";
+        const char *name;
+        json_t *value;
+        size_t size = 0;
+
+        json_object_foreach (request->params, name, value)
+                if (strcmp(name, "sandbox") != 0 && size < sizeof(names))
+                        size += (size_t)snprintf(names + size, sizeof(names) - size, "%s%s", size ? ", " : "", name);
+        sandbox_log(request->sandbox, "changed", names);
+}
+
 /* Answer with the sandbox, or with the error if there is one. */
 static void report(struct sandbox_request *request, const struct cloche_err *e)
 {
-        if (e)
+        if (e) {
                 sandbox_request_fail(request, e, NULL);
-        else
-                sandbox_request_result(request, sandbox_json(request->sandbox), NULL);
+                return;
+        }
+        log_change(request);
+        sandbox_request_result(request, sandbox_json(request->sandbox), NULL);
 }
 
 int handle_UPDATE(struct sandbox_request *request, struct cloche_err *e)

@@ -2,6 +2,7 @@
  * on the stack: the callback may begin a request that frees the object the outcome came from. Runs
  * in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "sandbox/environment/packages.h"
+#include "sandbox/life/log.h"
 #include "store.h"
 
 #include "base/clock.h"
@@ -286,6 +287,8 @@ static int find_sandbox(struct sandboxes *all, const struct method *method, int6
         r = sandbox_store_define(*ret, e);
         if (r < 0)
                 sandbox_delete(*ret);
+        else
+                sandbox_log(*ret, "created", "by its first use");
         return r;
 }
 

@@ -14,6 +14,7 @@
 #include "sandbox/environment/mounts.h"
 #include "sandbox/environment/volumes.h"
 #include "sandbox/life/deadline.h"
+#include "sandbox/life/log.h"
 #include "sandbox/life/metrics.h"
 #include "sandbox/life/pause.h"
 #include "sandbox/life/snapshot.h"
@@ -203,6 +204,7 @@ static void sandbox_free(struct sandbox *s)
         sandbox_ports_free(s);
         context_outputs_free(s);
         sandbox_metrics_free(s);
+        sandbox_log_free(s);
         json_decref(s->decisions);
         TAILQ_REMOVE(s->is_pooled ? &s->all->pool : &s->all->list, s, link);
         json_decref(s->env);
@@ -412,6 +414,8 @@ static void stop_failed(struct sandbox *s, const char *reason, const struct cloc
         s->has_files_only = 0;
         sandbox_mounts_end_sync(s);
         err_wrap(&why, "the sandbox %s goes on running, as %s", s->name, reason);
+        sandbox_log(s, "failed", why.msg);
+        s->cause = NULL;
         answer_stops(s, &why);
         if (!s->is_saving_to_pause) /* else the end of that save decides */
                 sandbox_answer_pauses(s, &why);
@@ -539,6 +543,8 @@ void sandbox_collapse(struct sandbox *s, const struct cloche_err *why)
         if (!s->has_box)
                 return;
         err_set(&e, CLOCHE_E_SANDBOX_ENDED, "the sandbox ended by itself: %s", why->msg);
+        sandbox_log(s, "failed", e.msg);
+        s->cause = "by itself";
         if (s->state == SANDBOX_STOPPING && s->plan == SANDBOX_SAVES) {
                 sandbox_store_failed(s, &e);
                 answer_stops(s, &e);
@@ -571,6 +577,8 @@ static void fail_start(struct sandbox *s, const struct cloche_err *e)
 {
         struct cloche_err copy = *e;
 
+        sandbox_log(s, "failed", copy.msg);
+        s->cause = "as it could not be started";
         s->is_dirty = 0;     /* it has only saved files */
         if (s->is_untried) { /* else its creator would find it with these options the next time */
                 s->is_deleted = 1;

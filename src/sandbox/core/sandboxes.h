@@ -93,6 +93,9 @@ struct sandbox {
         struct sandbox **holder; /* set to NULL when it is freed; or NULL */
         int given_fd;            /* without a state directory: the archive of files that it begins with; -EBADF: none */
         enum sandbox_plan plan;
+        const char *cause;   /* of the stop or the pause that is under way, for its log; NULL: a request */
+        json_t *log;         /* without a state directory; NULL: no line yet */
+        unsigned log_missed; /* lines that could not be written */
         /* It is paused and will have, or has, no memory any more: told as paused while it has no
          * box. Kept in its definition. */
         int has_files_only;

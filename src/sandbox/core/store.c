@@ -4,11 +4,13 @@
  *   STATE/PRINCIPAL/NAME/sandbox.json   the definition
  *   STATE/PRINCIPAL/NAME/files          its root without /dev/shm and the image's files (box/files/archive/pack.h);
  * replaced as a whole
+ *   STATE/PRINCIPAL/NAME/log            life/log.c
  *
  * Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "store.h"
 #include "sandbox/environment/volumes.h"
 #include "sandbox/life/deadline.h"
+#include "sandbox/life/log.h"
 #include "sandbox/life/snapshot.h"
 #include "sandbox/network/port.h"
 #include "sandbox/session/session.h"
@@ -249,6 +251,7 @@ void sandbox_store_lost(struct sandbox *s, uint64_t to_ms)
 
         s->lost_from_ms = s->saved_ms ? s->saved_ms : s->created_ms;
         s->lost_to_ms = to_ms;
+        sandbox_log(s, "lost", "changes since its last save, as it ended without being saved");
         if (options->on_lost)
                 options->on_lost(options->events_data, s->principal, s->name, s->lost_from_ms, s->lost_to_ms);
         (void)sandbox_store_define(s, NULL); /* if this fails, the old definition makes the next daemon report the loss
@@ -391,9 +394,11 @@ static int tidy_directory(int principal_fd, const char *name, int dir_fd)
 
         unlinkat(dir_fd, DEFINITION ".new", 0);
         unlinkat(dir_fd, FILES_NEW, 0);
+        unlinkat(dir_fd, SANDBOX_STORE_LOG SANDBOX_STORE_NEW, 0);
         if (fstatat(dir_fd, DEFINITION, &st, AT_SYMLINK_NOFOLLOW) == 0)
                 return 1;
         unlinkat(dir_fd, FILES, 0);
+        unlinkat(dir_fd, SANDBOX_STORE_LOG, 0);
         unlinkat(principal_fd, name, AT_REMOVEDIR);
         return 0;
 }
@@ -447,7 +452,13 @@ int sandbox_store_load(struct sandboxes *all, struct cloche_err *e)
 
 void sandbox_store_remove(struct sandbox *s)
 {
-        static const char *const names[] = {DEFINITION, DEFINITION ".new", DEFINITION ".bad", FILES, FILES_NEW};
+        static const char *const names[] = {DEFINITION,
+                                            DEFINITION ".new",
+                                            DEFINITION ".bad",
+                                            FILES,
+                                            FILES_NEW,
+                                            SANDBOX_STORE_LOG,
+                                            SANDBOX_STORE_LOG SANDBOX_STORE_NEW};
         _cleanup_fd_ int dir_fd = s->all->state_fd < 0 ? -EBADF : sandbox_store_open(s, 0), principal_fd = -EBADF;
         char principal[32];
 
@@ -459,6 +470,18 @@ void sandbox_store_remove(struct sandbox *s)
         principal_fd = sandbox_store_open_below(s->all->state_fd, principal, 0);
         if (principal_fd >= 0)
                 unlinkat(principal_fd, s->name, AT_REMOVEDIR);
+}
+
+int sandbox_store_rename(const struct sandbox *s, const char *name)
+{
+        _cleanup_fd_ int principal_fd = -EBADF;
+        char principal[32];
+
+        if (s->all->state_fd < 0)
+                return 0;
+        principal_name(s->principal, principal, sizeof(principal));
+        principal_fd = sandbox_store_open_below(s->all->state_fd, principal, 0);
+        return principal_fd < 0 ? principal_fd : renameat(principal_fd, s->name, principal_fd, name) < 0 ? -errno : 0;
 }
 
 /* -- jobs ----------------------------------------------------------------------------------------------------- */
@@ -533,6 +556,8 @@ void sandbox_store_failed(struct sandbox *s, const struct cloche_err *e)
 
         if (s->is_deleted)
                 return;
+        if (!s->is_unsaved)
+                sandbox_log(s, "unsaved", e->msg);
         snprintf(s->save_error, sizeof(s->save_error), "%s", e->msg);
         s->save_retry_ns = clock_now_ns() + SAVE_AGAIN_NS;
         if (options->on_unsaved && (!s->is_unsaved || s->all->is_stopping))

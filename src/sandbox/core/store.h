@@ -5,6 +5,7 @@
 #include "sandboxes.h"
 
 #define SANDBOX_STORE_FILES "files" /* the archive in a sandbox's directory */
+#define SANDBOX_STORE_LOG "log"
 #define SANDBOX_STORE_NEW ".new"
 
 /* Return a directory, or -errno. make: make it if it is missing. */
@@ -25,6 +26,8 @@ json_t *sandbox_store_definition(struct sandbox *s);
 int sandbox_store_take(struct sandbox *s, const json_t *object, struct cloche_err *e);
 int sandbox_store_load(struct sandboxes *all, struct cloche_err *e);
 void sandbox_store_remove(struct sandbox *s);
+/* Give its directory another name. 0 or -errno. */
+int sandbox_store_rename(const struct sandbox *s, const char *name);
 /* Report the changes between the last save and this real time as lost, and record that in the
  * definition. */
 void sandbox_store_lost(struct sandbox *s, uint64_t to_ms);

@@ -185,11 +185,15 @@ void sandbox_deadline_tidy(struct sandbox *s, uint64_t now_ns)
 
         if (s->is_pooled || s->is_deleted || now_ns < d->retry_ns)
                 return;
-        if (is_over && is_for_state(s, d->end_action))
+        if (is_over && is_for_state(s, d->end_action)) {
+                s->cause = "at the end of its lifetime";
                 actions[d->end_action].act(s);
-        else if (is_over && (s->state == SANDBOX_PAUSED || s->state == SANDBOX_STOPPED))
+        } else if (is_over && (s->state == SANDBOX_PAUSED || s->state == SANDBOX_STOPPED)) {
                 sandbox_deadline_settle(s); /* it was so before */
-        else if (s->state == SANDBOX_RUNNING && s->idle_ms && !sandbox_is_busy(s) &&
-                 now_ns - s->used_ns > s->idle_ms * 1000000 && now_ns >= s->save_retry_ns && !contexts_have_forks(s))
+        } else if (s->state == SANDBOX_RUNNING && s->idle_ms && !sandbox_is_busy(s) &&
+                   now_ns - s->used_ns > s->idle_ms * 1000000 && now_ns >= s->save_retry_ns &&
+                   !contexts_have_forks(s)) {
+                s->cause = "as it was idle";
                 actions[d->idle_action].act(s);
+        }
 }

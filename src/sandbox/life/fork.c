@@ -8,6 +8,7 @@
  * stopped sandbox has stopped forks, with its saved files. Runs in: cloched-engine, on its loop,
  * with the rights of the daemon's user. */
 #include "heritage.h"
+#include "log.h"
 
 #include "base/err.h"
 #include "base/fd.h"
@@ -115,6 +116,8 @@ static void succeed(struct sandbox_fork *fork)
                 json_array_append_new(names, json_string(fork->children[i].name));
         }
         answer = json_pack("{s:o, s:O}", "sandboxes", list, "omitted", fork->omitted);
+        sandbox_log_format(fork->from, "forked", "%u times: \"%s\"%s", fork->count, fork->children[0].name,
+                           fork->count > 1 ? " and others" : "");
         request->cancel = NULL;
         sandbox_send_event(fork->from, "forked", json_pack("{s:o}", "sandboxes", names));
         fork_free(fork);
@@ -359,7 +362,10 @@ static int give_files(struct child *child, int fd, struct cloche_err *e)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "give the sandbox %s its files", s->name);
         s->saved_ms = s->all->state_fd < 0 ? 0 : from->state == SANDBOX_STOPPED ? from->saved_ms : s->created_ms;
         sandbox_on_files(s);
-        return sandbox_store_define(s, e);
+        r = sandbox_store_define(s, e);
+        if (r == 0)
+                sandbox_log_format(s, "created", "as a fork of \"%s\"", from->name);
+        return r;
 }
 
 static void give_all(struct sandbox_fork *fork, int fd)

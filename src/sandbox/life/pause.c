@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "engine/loop/handle.h"
+#include "log.h"
 #include "sandbox/context/context.h"
 #include "sandbox/context/prewarm.h"
 #include "sandbox/core/store.h"
@@ -79,6 +80,8 @@ static void on_thawed(void *data, struct keeper_reply *reply)
                 sandbox_collapse(s, reply->error);
                 return;
         }
+        if (why.code)
+                sandbox_log(s, "failed", why.msg);
         hold(s, 0);
         s->is_wanted = 0;
         s->pause_error = (struct cloche_err){0};

@@ -2,6 +2,7 @@
  * loop, with the rights of the daemon's user. */
 #include "snapshot.h"
 #include "heritage.h"
+#include "log.h"
 #include "snapshot-keep.h"
 
 #include "base/clock.h"
@@ -152,6 +153,7 @@ static void on_kept(struct snapshot *snapshot, const struct cloche_err *e)
         snapshot->request = NULL;
         if (!request)
                 return;
+        sandbox_log_format(request->sandbox, "snapshot", "\"%s\"", snapshot->name);
         sandbox_send_event(request->sandbox, "snapshot", json_pack("{s:s}", "snapshot", snapshot->name));
         sandbox_request_result(request, snapshot_json(snapshot), NULL);
 }

@@ -7,6 +7,7 @@
  * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "state.h"
 #include "deadline.h"
+#include "log.h"
 #include "sandbox/core/store.h"
 
 #include "base/clock.h"
@@ -66,6 +67,8 @@ static void note_pause(struct sandbox *s)
 
 void sandbox_set_state(struct sandbox *s, enum sandbox_state state)
 {
+        enum sandbox_state before = s->state;
+
         STATE_CHECK(transitions, s->state, state);
         s->state = state;
         note_pause(s);
@@ -76,6 +79,7 @@ void sandbox_set_state(struct sandbox *s, enum sandbox_state state)
          * reports the sandbox as stopped. */
         if (!s->is_pooled && !s->is_deleted && sandbox_has_memory(s))
                 (void)sandbox_store_define(s, NULL);
+        sandbox_log_state(s, before);
         if (state == SANDBOX_RUNNING || state == SANDBOX_PAUSED || state == SANDBOX_STOPPED)
                 sandbox_send_event(s, "state", sandbox_state_json(s));
 }

@@ -843,6 +843,24 @@ export interface Sandboxes {
   next?: string
 }
 
+/** One line of the log of a sandbox. */
+export interface SandboxLogLine {
+  /** When it happened. */
+  time: string
+  /** failed: a start, a stop or a pause, or it ended by itself. unsaved: a save failed, told once. lost: changes after the last save. */
+  event: 'created' | 'started' | 'paused' | 'resumed' | 'stopped' | 'failed' | 'unsaved' | 'lost' | 'forked' | 'snapshot' | 'changed' | 'renamed'
+  /** More about it: the cause, the error, the name. */
+  message?: string
+  /** Lines before this one that could not be written, for want of room. */
+  missed?: number
+}
+
+/** The log of a sandbox. */
+export interface SandboxLog {
+  /** The oldest first. */
+  lines: SandboxLogLine[]
+}
+
 /** The usage of a sandbox at one time; a figure that the host does not tell is absent. */
 export interface SandboxSample {
   /** When it was taken. */
@@ -1663,6 +1681,14 @@ export interface State {
   pauseKind?: 'memory' | 'files'
 }
 
+/** A new name. */
+export interface Renamed {
+  /** The name before. */
+  from: string
+  /** The new name. */
+  sandbox: string
+}
+
 /** Forks of a sandbox. */
 export interface Forked {
   /** Their names. */
@@ -1860,6 +1886,8 @@ export interface Answers {
   'sandbox.snapshot': Snapshot
   'sandbox.delete': Empty
   'sandbox.metrics': SandboxMetrics
+  'sandbox.logs': SandboxLog
+  'sandbox.rename': Sandbox
   'sandbox.events': Empty
   'snapshot.list': Snapshots
   'snapshot.get': Snapshot
@@ -1924,7 +1952,7 @@ export interface Answers {
 
 /** The events before them. */
 export interface StreamEvents {
-  'sandbox.events': SandboxEvent<'portOpened', OpenPort> | SandboxEvent<'portClosed', OpenPort> | SandboxEvent<'processStarted', Process> | SandboxEvent<'processEnded', Process> | SandboxEvent<'network', Decision> | SandboxEvent<'fileDenied', Denial> | SandboxEvent<'state', State> | SandboxEvent<'forked', Forked> | SandboxEvent<'snapshot', SnapshotTaken>
+  'sandbox.events': SandboxEvent<'portOpened', OpenPort> | SandboxEvent<'portClosed', OpenPort> | SandboxEvent<'processStarted', Process> | SandboxEvent<'processEnded', Process> | SandboxEvent<'network', Decision> | SandboxEvent<'fileDenied', Denial> | SandboxEvent<'state', State> | SandboxEvent<'renamed', Renamed> | SandboxEvent<'forked', Forked> | SandboxEvent<'snapshot', SnapshotTaken>
   'exec': SandboxEvent<'output', Output>
   'process.follow': SandboxEvent<'output', ProcessOutput>
   'file.watch': SandboxEvent<'ready', Empty> | SandboxEvent<'change', FileChange> | SandboxEvent<'lost', Empty>

@@ -139,6 +139,18 @@ export interface SandboxMetricsParams {
   to?: string | undefined
 }
 
+/** Parameters of sandbox.logs. */
+export interface SandboxLogsParams {
+  /** Only the newest so many lines; absent: all. */
+  limit?: number | undefined
+}
+
+/** Parameters of sandbox.rename. */
+export interface SandboxRenameParams {
+  /** A name that no other of the caller's sandboxes has. */
+  name: string
+}
+
 /** Parameters of snapshot.get. */
 export interface SnapshotGetParams {
   /** Its name. */
@@ -723,6 +735,8 @@ export type Method =
   | 'sandbox.snapshot'
   | 'sandbox.delete'
   | 'sandbox.metrics'
+  | 'sandbox.logs'
+  | 'sandbox.rename'
   | 'sandbox.events'
   | 'snapshot.list'
   | 'snapshot.get'
@@ -849,6 +863,16 @@ export class SandboxOperations {
   /** Return its usage over the last ten minutes in which it ran, a sample every five seconds. */
   async metrics (params: SandboxMetricsParams = {}, options: OperationOptions = {}): Promise<Answers['sandbox.metrics']> {
     return await this.ask('sandbox.metrics', params, options)
+  }
+
+  /** Return the log of its life: made, started, paused, stopped and the like, with the reasons. It outlives the daemon; of a long one the newest lines are kept. */
+  async logs (params: SandboxLogsParams = {}, options: OperationOptions = {}): Promise<Answers['sandbox.logs']> {
+    return await this.ask('sandbox.logs', params, options)
+  }
+
+  /** Give it another name, in any state; its processes and requests under way go on. Previews of its ports have the new name. */
+  async rename (params: SandboxRenameParams, options: OperationOptions = {}): Promise<Answers['sandbox.rename']> {
+    return await this.ask('sandbox.rename', params, options)
   }
 
   /** Send events: ports, processes, connections, states. */
