@@ -1,8 +1,10 @@
-"""The genuine clients of E2B, unmodified, against cloched --e2b-listen: e2b and @e2b/code-interpreter from npm.
+"""The genuine clients of E2B, unmodified, against cloched --e2b-listen: e2b, @e2b/code-interpreter and @e2b/cli from npm.
 
 They are installed once, as package-lock.json has them, into a directory of the user's; nothing of them is in the tree."""
 import contextlib
+import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -53,3 +55,23 @@ def test_the_code_interpreter():
 
 def test_templates():
     run("template")
+
+
+def test_commands_of_the_cli_for_sandboxes():
+    place = npm_cache.install(HERE)
+    with served() as (_, env), tempfile.TemporaryDirectory() as home:
+        def e2b(*words, input="", code=0):
+            done = subprocess.run(["node", os.path.join(place, "node_modules/.bin/e2b"), *words], input=input, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60 * PATIENCE, env={**os.environ, **env, "HOME": home})
+            assert done.returncode == code, (words, done.returncode, done.stdout)
+            return done.stdout
+
+        [box] = re.findall(r"\bi[a-z0-9]{19}\b", e2b("sandbox", "create", "base", "--detach"))
+        [row] = json.loads(e2b("sandbox", "list", "--format", "json"))
+        assert (row["sandboxId"], row["state"]) == (box, "running"), row
+        assert "typed\n" in e2b("sandbox", "exec", box, "--", "cat; exit 3", input="typed\n", code=3)
+        assert "exit code 3" in e2b("sandbox", "logs", box)
+        assert re.search("Memory: +[0-9]+ /", e2b("sandbox", "metrics", box))
+        assert "Created snapshot kept" in e2b("sandbox", "snapshot", "create", box, "--name", "kept")
+        assert "has been paused" in e2b("sandbox", "pause", box)
+        assert "has been resumed" in e2b("sandbox", "resume", box)
+        assert "has been killed" in e2b("sandbox", "kill", box)

@@ -1,5 +1,6 @@
 """The E2B API on the wire: details that the genuine clients hide, and requests that nobody may send."""
 import base64
+import concurrent.futures
 import gzip
 import hashlib
 import json
@@ -244,6 +245,65 @@ def test_ids_and_metadata_survive_a_crash():
         equal(client.data("GET", "/files?path=kept", box)[::2], (200, b"kept"))
 
 
+def test_a_crash_between_two_calls_invents_nothing():
+    with served() as (daemon, env):
+        client = Client(env)
+
+        def crash():
+            os.kill(daemon.engine_pid(), signal.SIGKILL)
+
+        box = client.box(metadata={"a": "1"}, autoPause=True)
+        crash()  # it was running: 502 until somebody connects
+        equal(client.data("GET", "/health", box)[0], 502)
+        equal(client.control("POST", f"/v2/sandboxes/{box['sandboxID']}/connect", {"timeout": 300})[0], 201)
+        equal(client.data("POST", "/files?path=kept", box, b"kept", Content_Type="application/octet-stream")[0], 200)
+        equal(client.control("POST", f"/sandboxes/{box['sandboxID']}/snapshots", {"name": "one"})[0], 201)
+        equal(client.control("POST", "/volumes", {"name": "two"})[0], 201)
+        made = client.control("POST", "/v3/templates", {"name": "three"})[1]
+        at = f"/templates/three/builds/{made['buildID']}"
+        equal(client.control("POST", "/v2" + at, {"steps": [run_step("exec sleep 600")]})[0], 202)
+        messages, _ = client.stream("/process.Process/Start", box, bash("true"))
+        crash()  # the build is gone, and so are processes
+        equal([client.control("GET", at + "/status")[0], client.control("GET", "/templates/aliases/three")[0]], [404, 404])
+        [found] = client.control("GET", "/v2/sandboxes")[1]
+        equal((found["sandboxID"], found["metadata"]), (box["sandboxID"], {"a": "1"}))
+        equal(client.control("GET", "/snapshots")[1], [{"snapshotID": "one", "names": ["one"]}])
+        equal([one["name"] for one in client.control("GET", "/volumes")[1]], ["two"])
+        equal(client.control("POST", f"/v2/sandboxes/{box['sandboxID']}/connect", {"timeout": 300})[0], 201)
+        equal(client.unary("/process.Process/List", box, {})[1], {"processes": []})
+        equal(client.unary("/process.Process/SendSignal", box, {"process": {"pid": messages[0]["event"]["start"]["pid"]}, "signal": "SIGNAL_SIGKILL"})[0], 404)
+        equal(client.data("GET", "/files?path=kept", client.box(templateID="one"))[::2], (200, b"kept"))
+        equal(client.control("DELETE", "/sandboxes/" + box["sandboxID"])[0], 204)
+        crash()
+        equal(client.control("GET", "/sandboxes/" + box["sandboxID"])[0], 404)
+
+
+def test_a_hundred_clients_at_once():
+    with served() as (_, env), concurrent.futures.ThreadPoolExecutor(100) as threads:
+        client = Client(env)
+        boxes = [client.box(), client.box()]
+
+        def call(n):
+            messages, end = client.stream("/process.Process/Start", boxes[n % 2], {"process": {"cmd": "/bin/echo", "args": [str(n)]}, "stdin": False})
+            return b"".join(base64.b64decode(message["event"].get("data", {}).get("stdout", "")) for message in messages), end
+
+        equal(list(threads.map(call, range(100))), [(b"%d\n" % n, {}) for n in range(100)])
+
+
+def test_a_sandbox_cannot_reach_the_api():
+    with served() as (_, env):
+        client = Client(env)
+        box, other = client.box(), client.box()
+        port = int(client.address.rpartition(":")[2])
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.connect(("192.0.2.1", 9))  # sends nothing; the address by which this host is known
+            own = sock.getsockname()[0]
+        code = f"import json, urllib.request as u; from urllib.error import *\nfor host in ('127.0.0.1', 'localhost', '{own}', '[::1]'):\n  for path, headers in (('/v2/sandboxes', {{'X-API-KEY': '{client.key}'}}), ('/files?path=/etc/passwd', {{'E2b-Sandbox-Id': '{other['sandboxID']}', 'X-Access-Token': '{other['envdAccessToken']}'}})):\n    try: print(host, u.urlopen(u.Request(f'http://{{host}}:{port}{{path}}', headers=headers), timeout=5).status)\n    except (URLError, OSError) as error: print('refused')"
+        _, _, text = client.data("POST", "/execute", box, json.dumps({"code": code}).encode(), port=49999)
+        equal("".join(line["text"] for line in map(json.loads, text.splitlines()) if line["type"] == "stdout").split(), ["refused"] * 8)
+        equal(client.send("GET", "/v2/sandboxes", {"X-API-KEY": client.key})[0], 200)  # the twin
+
+
 def form(*files):
     parts = [b'--part\r\nContent-Disposition: form-data; name="file"; filename="%s"\r\n\r\n%s\r\n' % (name.encode(), text) for name, text in files]
     return {"body": b"".join(parts) + b"--part--\r\n", "Content_Type": "multipart/form-data; boundary=part"}
@@ -333,6 +393,10 @@ def test_a_signature_is_for_a_file_only():
         query = "?" + urlencode({"path": "/etc/passwd", "username": "user", "signature": signature})
         equal(client.data("GET", "/files" + query, {**box, "envdAccessToken": None})[0], 200)  # the twin
         equal(client.data("GET", "/envs" + query, {**box, "envdAccessToken": None})[0], 401)
+        other = client.box()
+        equal(client.data("GET", "/files" + query, {**other, "envdAccessToken": None})[0], 401)  # signed for another sandbox
+        equal(client.send("GET", "/files" + query, {"Host": f"49983-{other['sandboxID']}.localhost"})[0], 401)
+        equal(client.send("GET", "/files" + query, {"Host": f"49983-{box['sandboxID']}.localhost"})[0], 200)  # the twin
 
 
 def test_forks_that_fail_have_an_entry_each():

@@ -95,6 +95,17 @@ static const struct e2b_process *select_or_refuse(struct e2b_request *q)
         return NULL;
 }
 
+/* The clients take 404 as "it is over". */
+static const struct e2b_process *select_running(struct e2b_request *q)
+{
+        const struct e2b_process *p = select_or_refuse(q);
+
+        if (!p || !p->ended_ns)
+                return p;
+        e2b_refuse(q, 404, "not_found", "the process %lld has ended", (long long)p->pid);
+        return NULL;
+}
+
 /* -- events ------------------------------------------------------------------------------------------------------ */
 
 static void send_event(struct e2b_request *q, const char *name, json_t *about)
@@ -484,15 +495,35 @@ static void on_done(struct e2b_request *q, const struct door_reply *reply)
         e2b_answer(q, 200, json_object());
 }
 
+/* The core says the same of a process that has ended and of input that is closed. */
+static void on_state(struct e2b_request *q, const struct door_reply *reply)
+{
+        if (strcmp(e2b_text(reply->result, "status"), "running") == 0)
+                e2b_refuse(q, 500, "internal", "the process takes no input: it is closed, or it began without");
+        else
+                e2b_refuse(q, 404, "not_found", "the process has ended");
+}
+
+static void on_no_input(struct e2b_request *q, const struct door_reply *reply)
+{
+        const struct e2b_process *p = reply->e->code == CLOCHE_E_STATE ? select_or_refuse(q) : NULL;
+
+        if (p)
+                e2b_call(q, "process.get", json_pack("{s:s}", "process", p->id), NULL, on_state);
+        else if (reply->e->code != CLOCHE_E_STATE)
+                e2b_fail(q, reply);
+}
+
 static void input(struct e2b_request *q)
 {
         const json_t *given = json_object_get(q->body, "input");
         const char *name = json_object_get(given, "pty") ? "pty" : "stdin", *text = e2b_text(given, name);
-        const struct e2b_process *p = select_or_refuse(q);
+        const struct e2b_process *p = select_running(q);
         _cleanup_buf_ struct buf bytes = BUF_INIT(64u << 20);
 
         if (!p)
                 return;
+        q->fail = on_no_input;
         if (base64_decode(&bytes, text ? text : "", text ? strlen(text) : 0) < 0)
                 e2b_refuse(q, 400, "invalid_argument", "'input.%s' is no base64", name);
         else
@@ -509,8 +540,9 @@ void e2b_on_input(struct e2b_request *q)
 
 static void close_input(struct e2b_request *q)
 {
-        const struct e2b_process *p = select_or_refuse(q);
+        const struct e2b_process *p = select_running(q);
 
+        q->fail = on_no_input;
         if (p && p->is_terminal)
                 e2b_refuse(q, 500, "unknown", "a terminal has no input that could be closed: send a Ctrl-D to it");
         else if (p)
@@ -526,7 +558,7 @@ static void send_signal(struct e2b_request *q)
 {
         static const char prefix[] = "SIGNAL_";
         const char *name = e2b_text(q->body, "signal");
-        const struct e2b_process *p = select_or_refuse(q);
+        const struct e2b_process *p = select_running(q);
 
         if (!p)
                 return;

@@ -27,6 +27,8 @@ static const struct e2b_route control[] = {
         {"POST", "/sandboxes/{id}/fork", E2B_CONTROL, e2b_on_fork},
         {"POST", "/sandboxes/{id}/snapshots", E2B_CONTROL, e2b_on_snapshot},
         {"GET", "/sandboxes/{id}/metrics", E2B_CONTROL, e2b_on_metrics},
+        {"GET", "/sandboxes/{id}/logs", E2B_CONTROL, e2b_on_logs},
+        {"GET", "/v2/sandboxes/{id}/logs", E2B_CONTROL, e2b_on_logs},
         {"GET", "/snapshots", E2B_CONTROL, e2b_on_snapshots},
         {"POST", "/volumes", E2B_CONTROL, e2b_on_volume_create},
         {"GET", "/volumes", E2B_CONTROL, e2b_on_volume_list},
