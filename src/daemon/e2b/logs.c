@@ -13,7 +13,7 @@ struct row {
         json_t *entry; /* {timestamp, message, level, fields} */
 };
 
-/* Of a time of the core: RFC 3339 in UTC, with milliseconds. */
+/* The core writes times as RFC 3339 in UTC, with milliseconds. */
 static uint64_t milliseconds_of(const char *time)
 {
         struct tm tm = {0};
