@@ -245,6 +245,32 @@ def test_ids_and_metadata_survive_a_crash():
         equal(client.data("GET", "/files?path=kept", box)[::2], (200, b"kept"))
 
 
+def test_watchers_that_are_polled():
+    with served() as (_, env):
+        client = Client(env)
+        box, other = client.box(), client.box()
+        ask = lambda method, at=box, **message: client.unary("/filesystem.Filesystem/" + method, at, message)
+        equal(ask("MakeDir", path="dir")[0], 200)
+        status, made = ask("CreateWatcher", path="dir", recursive=True)
+        equal(status, 200)
+        seen = []
+
+        def poll():
+            status, answer = ask("GetWatcherEvents", watcherId=made["watcherId"])
+            equal(status, 200)
+            seen.extend((one["name"], one["type"]) for one in answer["events"])
+            return ("a", "EVENT_TYPE_REMOVE") in seen
+
+        for act in (lambda: client.data("POST", "/files?path=dir/a", box, b"1", Content_Type="application/octet-stream")[0], lambda: ask("Remove", path="dir/a")[0]):
+            equal(act(), 200)
+        wait_for(poll, "the events")
+        equal(seen, [("a", "EVENT_TYPE_CREATE"), ("a", "EVENT_TYPE_WRITE"), ("a", "EVENT_TYPE_REMOVE")])
+        equal(ask("GetWatcherEvents", watcherId=made["watcherId"])[1], {"events": []})
+        equal([ask("GetWatcherEvents", at=other, watcherId=made["watcherId"])[0], ask("RemoveWatcher", at=other, watcherId=made["watcherId"])[0]], [404, 404])
+        equal([ask("RemoveWatcher", watcherId=made["watcherId"])[0], ask("GetWatcherEvents", watcherId=made["watcherId"])[0]], [200, 404])
+        equal([ask("CreateWatcher", path=path)[0] for path in ("nope", "/etc/passwd")], [404, 400])
+
+
 def test_a_crash_between_two_calls_invents_nothing():
     with served() as (daemon, env):
         client = Client(env)

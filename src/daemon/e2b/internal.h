@@ -82,12 +82,15 @@ struct e2b_request {
 
 struct e2b_build;
 struct e2b_process;
+struct e2b_watcher;
 
 struct e2b {
         TAILQ_HEAD(e2b_requests, e2b_request) requests;
         TAILQ_HEAD(e2b_processes, e2b_process) processes;
         TAILQ_HEAD(e2b_builds, e2b_build) builds;
-        size_t layer_bytes;                 /* of all builds */
+        size_t layer_bytes; /* of all builds */
+        TAILQ_HEAD(e2b_watchers, e2b_watcher) watchers;
+        size_t watcher_count;
         size_t process_count, process_most; /* beyond it those of sandboxes that are gone are looked for */
         uv_timer_t *timer;
 };
@@ -144,6 +147,8 @@ json_t *e2b_entry_of(const json_t *file, const struct buf *attachments);
 /* -- processes ------------------------------------------------------------------------------------------------- */
 
 void e2b_processes_done(struct e2b *e2b);
+void e2b_watchers_sweep(struct e2b *e2b, uint64_t now_ns);
+void e2b_watchers_done(struct e2b *e2b);
 
 /* -- handlers -------------------------------------------------------------------------------------------------- */
 
@@ -152,7 +157,7 @@ void e2b_processes_done(struct e2b *e2b);
         ROW(create) ROW(get) ROW(kill) ROW(list) ROW(timeout) ROW(refresh) ROW(connect) ROW(resume) ROW(pause) \
         ROW(teams) ROW(healthy) ROW(fork) ROW(snapshot) ROW(snapshots) ROW(volume_create) ROW(volume_list) ROW(volume_get) ROW(volume_delete) ROW(template_create) ROW(template_list) ROW(template_alias) ROW(template_get) ROW(template_delete) ROW(layer_get) ROW(layer_put) ROW(build_start) ROW(build_status) ROW(metrics) ROW(logs) ROW(network) ROW(health) ROW(envs) ROW(download) ROW(upload) ROW(start) \
         ROW(attach) ROW(processes) ROW(input) ROW(close_input) ROW(signal) ROW(update) ROW(stat) ROW(list_dir) \
-        ROW(make_dir) ROW(move) ROW(remove) ROW(watch) ROW(execute) ROW(context_create) ROW(context_list) \
+        ROW(make_dir) ROW(move) ROW(remove) ROW(watch) ROW(watcher_create) ROW(watcher_events) ROW(watcher_remove) ROW(execute) ROW(context_create) ROW(context_list) \
         ROW(context_delete) ROW(context_restart)
 /* clang-format on */
 #define ROW(name) void e2b_on_##name(struct e2b_request *q);

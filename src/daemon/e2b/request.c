@@ -320,6 +320,7 @@ static void on_timer(uv_timer_t *timer)
         uint64_t now_ns = clock_now_ns();
         struct e2b_request *next;
 
+        e2b_watchers_sweep(e2b, now_ns);
         for (struct e2b_request *q = TAILQ_FIRST(&e2b->requests); q; q = next) {
                 next = TAILQ_NEXT(q, link);
                 if (q->is_broken) {
@@ -355,6 +356,7 @@ int e2b_start(struct daemon *d, struct cloche_err *e)
         TAILQ_INIT(&e2b->requests);
         TAILQ_INIT(&e2b->processes);
         TAILQ_INIT(&e2b->builds);
+        TAILQ_INIT(&e2b->watchers);
         uv_timer_init(&d->loop, timer);
         timer->data = e2b;
         uv_timer_start(timer, on_timer, TURN_MS, TURN_MS);
@@ -369,6 +371,7 @@ void e2b_stop(struct daemon *d)
         if (!d->e2b)
                 return;
         e2b_builds_done(d->e2b);
+        e2b_watchers_done(d->e2b);
         e2b_processes_done(d->e2b);
         uv_close((uv_handle_t *)d->e2b->timer, on_timer_closed);
         free(d->e2b);

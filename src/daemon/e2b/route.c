@@ -64,6 +64,9 @@ static const struct e2b_route envd[] = {
         {"POST", FILESYSTEM "MakeDir", E2B_UNARY, e2b_on_make_dir},
         {"POST", FILESYSTEM "Move", E2B_UNARY, e2b_on_move},
         {"POST", FILESYSTEM "Remove", E2B_UNARY, e2b_on_remove},
+        {"POST", FILESYSTEM "CreateWatcher", E2B_UNARY, e2b_on_watcher_create},
+        {"POST", FILESYSTEM "GetWatcherEvents", E2B_UNARY, e2b_on_watcher_events},
+        {"POST", FILESYSTEM "RemoveWatcher", E2B_UNARY, e2b_on_watcher_remove},
         {"POST", FILESYSTEM "WatchDir", E2B_STREAM, e2b_on_watch},
         {0},
 };

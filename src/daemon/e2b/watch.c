@@ -1,6 +1,8 @@
-/* Watches of envd (filesystem.Filesystem/WatchDir). Runs in: cloched-engine, on its loop, with the
+/* Watches of envd (filesystem.Filesystem), as a stream and polled. Runs in: cloched-engine, on its loop, with the
  * rights of the daemon's user. */
-#include "internal.h"
+#include "sandbox.h"
+
+#include "base/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -115,11 +117,13 @@ static const struct {
         {"attrib", "EVENT_TYPE_CHMOD", 1},
 };
 
-/* name: relative to the watched directory. */
-static void send_change(struct e2b_request *q, const char *type, int has_entry, const json_t *path,
-                        const struct buf *attachments)
+typedef void (*change_taken)(void *data, const char *type, const char *name, json_t *path);
+
+/* name: relative to the watched directory. path: of a file that may have an entry, or NULL. */
+static void take(const char *type, int has_entry, const json_t *path, const struct buf *attachments, const char *dir,
+                 change_taken taken, void *data)
 {
-        json_t *text = door_string(path, attachments), *base = e2b_path(e2b_text(q->body, "path"));
+        json_t *text = door_string(path, attachments), *base = e2b_path(dir);
         const char *name = json_string_value(text), *below = json_string_value(base);
         size_t size = below ? strlen(below) : 0;
 
@@ -128,32 +132,46 @@ static void send_change(struct e2b_request *q, const char *type, int has_entry, 
         if (name && below && strncmp(name, below, size) == 0)
                 for (name += size; *name == '/'; name++)
                         ;
-        queue(q, json_pack("{s:{s:s, s:s}}", "filesystem", "name", name ? name : "", "type", type),
-              has_entry && json_is_true(json_object_get(q->body, "includeEntry")) ? text : NULL);
+        taken(data, type, name ? name : "", has_entry ? text : NULL);
         json_decref(text);
         json_decref(base);
 }
 
-static void on_change(struct e2b_request *q, const char *event, const json_t *about, const struct buf *attachments)
+/* One change of the core is one or two events. */
+static void take_change(const json_t *about, const struct buf *attachments, const char *dir, change_taken taken,
+                        void *data)
 {
         const char *type = e2b_text(about, "type");
+        const json_t *path = json_object_get(about, "path"), *from = json_object_get(about, "from");
 
-        if (strcmp(event, "ready") == 0)
-                e2b_stream_send(q, json_pack("{s:{}}", "start"));
-        if (strcmp(event, "change") != 0 || !type)
+        if (!type)
                 return;
         for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++)
                 if (strcmp(changes[i].from, type) == 0)
-                        send_change(q, changes[i].to, changes[i].has_entry, json_object_get(about, "path"),
-                                    attachments);
+                        take(changes[i].to, changes[i].has_entry, path, attachments, dir, taken, data);
         /* The core reports a file that was made and written as made. */
         if (strcmp(type, "create") == 0 && !json_is_true(json_object_get(about, "isDirectory")))
-                send_change(q, "EVENT_TYPE_WRITE", 1, json_object_get(about, "path"), attachments);
-        if (strcmp(type, "move") == 0) {
-                if (json_object_get(about, "from"))
-                        send_change(q, "EVENT_TYPE_RENAME", 0, json_object_get(about, "from"), attachments);
-                send_change(q, "EVENT_TYPE_CREATE", 1, json_object_get(about, "path"), attachments);
-        }
+                take("EVENT_TYPE_WRITE", 1, path, attachments, dir, taken, data);
+        if (strcmp(type, "move") == 0 && from)
+                take("EVENT_TYPE_RENAME", 0, from, attachments, dir, taken, data);
+        if (strcmp(type, "move") == 0)
+                take("EVENT_TYPE_CREATE", 1, path, attachments, dir, taken, data);
+}
+
+static void send_change(void *data, const char *type, const char *name, json_t *path)
+{
+        struct e2b_request *q = data;
+
+        queue(q, json_pack("{s:{s:s, s:s}}", "filesystem", "name", name, "type", type),
+              json_is_true(json_object_get(q->body, "includeEntry")) ? path : NULL);
+}
+
+static void on_change(struct e2b_request *q, const char *event, const json_t *about, const struct buf *attachments)
+{
+        if (strcmp(event, "ready") == 0)
+                e2b_stream_send(q, json_pack("{s:{}}", "start"));
+        else if (strcmp(event, "change") == 0)
+                take_change(about, attachments, e2b_text(q->body, "path"), send_change, q);
 }
 
 /* -- the stream -------------------------------------------------------------------------------------------------- */
@@ -192,6 +210,21 @@ static struct watch *watch_new(struct e2b_request *q)
         return w->door.sandbox ? w : NULL;
 }
 
+static json_t *params_of(const struct e2b_request *q)
+{
+        return json_pack("{s:o, s:b, s:[]}", "path", e2b_path(e2b_text(q->body, "path")), "recursive",
+                         json_is_true(json_object_get(q->body, "recursive")), "exclude");
+}
+
+/* True, or the request is refused. */
+static int check_directory(struct e2b_request *q, const struct door_reply *reply)
+{
+        if (strcmp(e2b_text(reply->result, "type"), "directory") == 0)
+                return 1;
+        e2b_refuse(q, 400, "invalid_argument", "the path is not a directory: %.500s", e2b_text(q->body, "path"));
+        return 0;
+}
+
 static void on_watched(struct e2b_request *q, const struct door_reply *reply)
 {
         const char *timeout = http_request_header(q->request, "Connect-Timeout-Ms"),
@@ -199,11 +232,8 @@ static void on_watched(struct e2b_request *q, const struct door_reply *reply)
         unsigned long long timeout_ms = timeout ? strtoull(timeout, NULL, 10) : 0,
                            interval_s = interval ? strtoull(interval, NULL, 10) : 0;
 
-        if (strcmp(e2b_text(reply->result, "type"), "directory") != 0) {
-                e2b_refuse(q, 400, "invalid_argument", "the path is not a directory: %.500s",
-                           e2b_text(q->body, "path"));
+        if (!check_directory(q, reply))
                 return;
-        }
         if (!watch_new(q)) {
                 e2b_refuse(q, 500, "internal", "out of memory");
                 return;
@@ -216,10 +246,7 @@ static void on_watched(struct e2b_request *q, const struct door_reply *reply)
                 q->on_deadline = on_watch_deadline;
         }
         q->on_event = on_change;
-        e2b_call(q, "file.watch",
-                 json_pack("{s:o, s:b, s:[]}", "path", e2b_path(e2b_text(q->body, "path")), "recursive",
-                           json_is_true(json_object_get(q->body, "recursive")), "exclude"),
-                 NULL, on_watch_end);
+        e2b_call(q, "file.watch", params_of(q), NULL, on_watch_end);
 }
 
 static void watch(struct e2b_request *q)
@@ -230,4 +257,183 @@ static void watch(struct e2b_request *q)
 void e2b_on_watch(struct e2b_request *q)
 {
         e2b_with_sandbox(q, watch);
+}
+
+/* -- watches that are polled ------------------------------------------------------------------------------------- */
+
+#define WATCHERS_MOST 256
+#define UNASKED_NS UINT64_C(600000000000) /* a watcher that nobody asks is forgotten after so long */
+
+struct e2b_watcher {
+        struct door door;
+        TAILQ_ENTRY(e2b_watcher) link;
+        char id[E2B_ID_SIZE];
+        char *dir;
+        json_t *events;
+        struct e2b_request *q; /* that made it, and waits until it watches */
+        uint64_t asked_ns;
+        int is_over; /* it is freed by the sweep: no request may be cancelled in a callback of the core */
+};
+
+static void watcher_free(struct e2b *e2b, struct e2b_watcher *w)
+{
+        TAILQ_REMOVE(&e2b->watchers, w, link);
+        e2b->watcher_count--;
+        door_done(&w->door);
+        json_decref(w->events);
+        free(w->dir);
+        free(w);
+}
+
+void e2b_watchers_sweep(struct e2b *e2b, uint64_t now_ns)
+{
+        struct e2b_watcher *w, *next;
+
+        for (w = TAILQ_FIRST(&e2b->watchers); w; w = next) {
+                next = TAILQ_NEXT(w, link);
+                if (w->is_over || now_ns - w->asked_ns > UNASKED_NS)
+                        watcher_free(e2b, w);
+        }
+}
+
+void e2b_watchers_done(struct e2b *e2b)
+{
+        while (!TAILQ_EMPTY(&e2b->watchers))
+                watcher_free(e2b, TAILQ_FIRST(&e2b->watchers));
+}
+
+static void keep_change(void *data, const char *type, const char *name, json_t *path)
+{
+        struct e2b_watcher *w = data;
+
+        (void)path;
+        json_array_append_new(w->events, json_pack("{s:s, s:s}", "name", name, "type", type));
+        if (json_array_size(w->events) > EVENTS_MOST)
+                w->is_over = 1; /* rather than to leave events out */
+}
+
+static void on_watcher_event(struct door *door, const char *event, const json_t *about, const struct buf *attachments)
+{
+        struct e2b_watcher *w = (struct e2b_watcher *)door;
+        struct e2b_request *q = w->q;
+
+        if (strcmp(event, "ready") == 0 && q) {
+                w->q = NULL;
+                q->state_done = NULL;
+                e2b_answer(q, 200, json_pack("{s:s}", "watcherId", w->id));
+        } else if (strcmp(event, "change") == 0 && !w->is_over) {
+                take_change(about, attachments, w->dir, keep_change, w);
+        }
+}
+
+static void on_watcher_end(struct door *door, const struct door_reply *reply)
+{
+        struct e2b_watcher *w = (struct e2b_watcher *)door;
+        struct e2b_request *q = w->q;
+
+        w->is_over = 1;
+        w->q = NULL;
+        if (!q)
+                return;
+        q->state_done = NULL;
+        if (reply->e)
+                e2b_fail(q, reply);
+        else
+                e2b_refuse(q, 500, "internal", "the watch ended");
+}
+
+static void maker_done(void *state)
+{
+        struct e2b_watcher *w = state;
+
+        w->q = NULL;
+        w->is_over = 1;
+}
+
+static void make_watcher(struct e2b_request *q, const struct door_reply *reply)
+{
+        static const struct door_hooks hooks = {.reply = on_watcher_end, .event = on_watcher_event};
+        struct e2b *e2b = q->door.daemon->e2b;
+        const char *dir = e2b_text(q->body, "path");
+        struct e2b_watcher *w;
+
+        if (!check_directory(q, reply))
+                return;
+        if (e2b->watcher_count >= WATCHERS_MOST) {
+                e2b_refuse(q, 429, "resource_exhausted", "there are %d watchers already: remove some", WATCHERS_MOST);
+                return;
+        }
+        w = calloc(1, sizeof(*w));
+        if (!w) {
+                e2b_refuse(q, 500, "internal", "out of memory");
+                return;
+        }
+        w->door = (struct door){.hooks = &hooks,
+                                .daemon = q->door.daemon,
+                                .principal = q->door.principal,
+                                .sandbox = strdup(q->door.sandbox)};
+        e2b_random_id(w->id, sizeof(w->id));
+        w->dir = strdup(dir ? dir : "");
+        w->events = json_array();
+        w->asked_ns = clock_now_ns();
+        w->q = q;
+        q->state = w;
+        q->state_done = maker_done;
+        TAILQ_INSERT_TAIL(&e2b->watchers, w, link);
+        e2b->watcher_count++;
+        door_call(&w->door, "file.watch", params_of(q), NULL);
+}
+
+static void stat_for_watcher(struct e2b_request *q)
+{
+        e2b_call(q, "file.stat", json_pack("{s:o}", "path", e2b_path(e2b_text(q->body, "path"))), NULL, make_watcher);
+}
+
+void e2b_on_watcher_create(struct e2b_request *q)
+{
+        e2b_with_sandbox(q, stat_for_watcher);
+}
+
+/* NULL: the request was refused. */
+static struct e2b_watcher *watcher_of(struct e2b_request *q)
+{
+        const char *id = e2b_text(q->body, "watcherId");
+        struct e2b_watcher *w;
+
+        TAILQ_FOREACH (w, &q->door.daemon->e2b->watchers, link)
+                if (id && !w->is_over && strcmp(w->id, id) == 0 && strcmp(w->door.sandbox, q->door.sandbox) == 0)
+                        return w;
+        e2b_refuse(q, 404, "not_found", "there is no watcher '%.40s'", id ? id : "");
+        return NULL;
+}
+
+static void watcher_events(struct e2b_request *q)
+{
+        struct e2b_watcher *w = watcher_of(q);
+
+        if (!w)
+                return;
+        w->asked_ns = clock_now_ns();
+        e2b_answer(q, 200, json_pack("{s:o}", "events", w->events));
+        w->events = json_array();
+}
+
+void e2b_on_watcher_events(struct e2b_request *q)
+{
+        e2b_with_sandbox(q, watcher_events);
+}
+
+static void watcher_remove(struct e2b_request *q)
+{
+        struct e2b_watcher *w = watcher_of(q);
+
+        if (!w)
+                return;
+        w->is_over = 1;
+        e2b_answer(q, 200, json_object());
+}
+
+void e2b_on_watcher_remove(struct e2b_request *q)
+{
+        e2b_with_sandbox(q, watcher_remove);
 }
