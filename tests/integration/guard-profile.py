@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from cloche import CLI, ORDINARY_USER, SOURCE, Finished, cli, equal, need_ordinary_user, need_root, skip, spec_rows
+from cloche import CLI, ORDINARY_USER, SOURCE, Finished, cli, equal, need_ordinary_user, need_root, sampled, skip, spec_rows
 
 ADD = ["call", "python", "-c", "def add(a, b): return a + b", "--args", "[40, 2]"]
 
@@ -189,6 +189,6 @@ def test_many_warm_runs_of_an_ordinary_user():
     """Without control groups the keeper reports the usage of a box, while other boxes are made."""
     need_ordinary_user()
     at = home("home")
-    for _ in range(2):
+    for _ in range(sampled(1, 3)):
         done = ordinary("bench", "python", "--runs", "20", "--json", at=at)
         equal([done.code, done.stderr], [0, b""], done)
