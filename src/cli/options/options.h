@@ -55,7 +55,7 @@ struct cli_request {
         uint64_t keep_bytes; /* UINT64_MAX: not given */
         const char *token_file;
         int all_images; /* those without a name too */
-        int of_daemon; /* the image store of a daemon; or its socket is named */
+        int of_daemon;  /* the image store of a daemon; or its socket is named */
         struct sandbox_options sandbox;
 };
 

@@ -1,5 +1,5 @@
-/* Watches of envd (filesystem.Filesystem), as a stream and polled. Runs in: cloched-engine, on its loop, with the
- * rights of the daemon's user. */
+/* Watches of envd (filesystem.Filesystem), as a stream and polled. Runs in: cloched-engine, on
+ * its loop, with the rights of the daemon's user. */
 #include "sandbox.h"
 
 #include "base/clock.h"

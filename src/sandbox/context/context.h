@@ -75,8 +75,8 @@ struct context {
         uint64_t next_checkpoint, next_fork_name; /* numbers of the last names made up */
 };
 
-/* Call it when a cell or a set-up begins: if the kernel kills a process for memory after this, it may be the
- * interpreter. */
+/* Call it when a cell or a set-up begins: if the kernel kills a process for memory after this,
+ * it may be the interpreter. */
 void context_note_memory(struct context *c);
 
 /* A request for the agent. Exactly one of answered and failed is called; then the owner frees the
