@@ -48,7 +48,8 @@ def make_store():
     os.chmod(trees, 0o700)
     tree = f"{trees}/{TREE}"
     shutil.copytree(make_image(), tree, symlinks=True, copy_function=os.link)
-    os.makedirs(f"{tree}/opt")
+    for path in ("boot", "home", "opt", "root"):
+        os.makedirs(f"{tree}/{path}")
     for name, owner, mode in (("mine", 0, 0o600), ("others", 33, 0o600), ("high", 70000, 0o600)):
         with open(f"{tree}/opt/{name}", "w") as file:
             file.write("image")
@@ -124,11 +125,24 @@ def test_the_permitted():
 RIGHTS = r"""
 act('caps', lambda: [line.split()[1] for line in open('/proc/self/status') if line.startswith('CapBnd')][0])
 act('no-new-privs', lambda: [line.split()[1] for line in open('/proc/self/status') if line.startswith('NoNewPrivs')][0])
-def raise_all():
-    class Header(ctypes.Structure): _fields_ = [('version', ctypes.c_uint32), ('pid', ctypes.c_int)]
-    sets = (ctypes.c_uint32 * 6)(*[0xffffffff] * 6)
+class Header(ctypes.Structure): _fields_ = [('version', ctypes.c_uint32), ('pid', ctypes.c_int)]
+def capset(low, high):
+    sets = (ctypes.c_uint32 * 6)(low, low, 0, high, high, 0)  # effective, permitted, inheritable; 0 to 31 and 32 on
     if libc.capset(ctypes.byref(Header(0x20080522, 0)), sets) < 0: raise OSError(ctypes.get_errno(), 'capset')
-act('capset', raise_all)
+act('capset', lambda: capset(0xffffffff, 0xffffffff))
+def can_take(cap):
+    if os.fork() == 0:
+        try: capset(1 << cap & 0xffffffff, 1 << cap >> 32)
+        except OSError: os._exit(1)
+        os._exit(0)
+    return os.wait()[1] == 0
+act('each', lambda: str([cap for cap in range(41) if can_take(cap)])); act('bounding', lambda: str([cap for cap in range(41) if libc.prctl(23, cap, 0, 0, 0) == 1]))
+act('drop', lambda: libc.prctl(24, 0, 0, 0, 0) and ctypes.get_errno() and 'EPERM')
+def by_exec(cap):  # what an exec of root has, also of a set-user-id file
+    return [line.split()[1] for line in os.popen('/opt/setid -c "print(open(\'/proc/self/status\').read())"') if line.startswith(('CapPrm', 'CapEff'))]
+act('exec', lambda: str(by_exec(0)))
+for uid in (0, 1000, 65535):
+    act(f'namespace-{uid}', lambda: as_user(lambda: call(272, 0x10000000), uid)); act(f'clone-{uid}', lambda: as_user(lambda: call(56, 0x10000000 | 17, 0, 0, 0, 0), uid))
 act('ambient', lambda: libc.prctl(47, 2, 0, 0, 0) and ctypes.get_errno() and 'EPERM')
 act('securebits', lambda: libc.prctl(28, 1, 0, 0, 0) and ctypes.get_errno() and 'EPERM')
 for name, number, arguments in (('mount', 165, (b'x', b'/mnt', b'tmpfs', 0, 0)), ('umount', 166, (b'/proc', 2)), ('chroot', 161, (b'/opt',)), ('unshare', 272, (0x10000000,)),
@@ -139,6 +153,61 @@ for name, number, arguments in (('mount', 165, (b'x', b'/mnt', b'tmpfs', 0, 0)),
 act('raw-socket', lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1) and None)
 act('packet-socket', lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) and None)
 """
+DEEDS = r"""
+import fcntl, mmap, resource, struct, time
+def option(level, name, value, family=socket.AF_INET, kind=socket.SOCK_STREAM):
+    with socket.socket(family, kind) as s: s.setsockopt(level, name, value)
+def flags(path, value):
+    fd = os.open(path, os.O_RDONLY)
+    try: fcntl.ioctl(fd, 0x40086602, struct.pack('l', value))  # FS_IOC_SETFLAGS
+    finally: os.close(fd)
+def interface(up):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s: fcntl.ioctl(s, 0x8914, struct.pack('16sH14x', b'lo', up))  # SIOCSIFFLAGS
+def limit(more):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    call(302, 0, 7, struct.pack('QQ', min(soft, hard + more), hard + more), None)  # prlimit64
+def lock(size):
+    place = ctypes.c_char.from_buffer(mmap.mmap(-1, size))
+    call(149, ctypes.c_void_p(ctypes.addressof(place)), ctypes.c_size_t(size))
+def timer(clock):
+    call(283, clock, 0)
+def prctl(*arguments):
+    if libc.prctl(*arguments) < 0: raise OSError(ctypes.get_errno(), 'prctl')
+act('nice', lambda: os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0) - 1)); act('nicer', lambda: os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0) + 1))
+act('real-time', lambda: os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))); act('batch', lambda: os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0)))
+act('limit', lambda: limit(1)); act('lower-limit', lambda: limit(-1)); act('lock', lambda: lock(64 << 20)); act('small-lock', lambda: lock(4096))
+act('immutable', lambda: flags('/opt/mine', 0x10)); act('append-only', lambda: flags('/opt/mine', 0x20))
+act('interface', lambda: interface(0)); act('mark', lambda: option(socket.SOL_SOCKET, 36, 1)); act('transparent', lambda: option(socket.SOL_IP, 19, 1)); act('priority', lambda: option(socket.SOL_SOCKET, 12, 7)); act('low-priority', lambda: option(socket.SOL_SOCKET, 12, 6))
+act('forced-buffer', lambda: option(socket.SOL_SOCKET, 33, 1 << 24)); act('debug', lambda: option(socket.SOL_SOCKET, 1, 1)); act('buffer', lambda: option(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16))
+act('alarm', lambda: timer(8)); act('clock', lambda: timer(1)); act('set-clock', lambda: time.clock_settime(time.CLOCK_REALTIME, 1e9))
+act('hang-up', lambda: call(153)); act('subreaper', lambda: prctl(36, 1, 0, 0, 0)); act('memory-policy', lambda: prctl(35, 8, 0, 0, 0))
+act('lease-others', lambda: fcntl.fcntl(os.open('/opt/others', os.O_RDONLY), fcntl.F_SETLEASE, fcntl.F_RDLCK) and 'done')
+put('/opt/own', 'x'); act('lease-own', lambda: fcntl.fcntl(os.open('/opt/own', os.O_RDONLY), fcntl.F_SETLEASE, fcntl.F_RDLCK) and 'done')
+first = int(open('/proc/self/uid_map').read().split()[1])
+for name, uid in (('own-number', first), ('next-range', first + 65536), ('range-before', first - 65536), ('host-root', 4294967294)):
+    act(name, lambda: os.chown('/opt/own', uid, uid)); act('become-' + name, lambda: os.setresuid(uid, uid, uid))
+def credentials(uid):
+    one, two = socket.socketpair()
+    with one, two:
+        two.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        one.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_CREDENTIALS, struct.pack('iII', os.getpid(), uid, uid))])
+        return str(struct.unpack('iII', two.recvmsg(1, 64)[1][0][2])[1])
+act('credentials', lambda: credentials(33)); act('credentials-outside', lambda: credentials(first))
+act('sys', lambda: str(sorted(os.path.join(d, n) for d, _, names in os.walk('/sys') for n in names)))
+cpu = '/sys/devices/system/cpu/online'
+act('sys-write', lambda: put(cpu, '0')); act('sys-mode', lambda: os.chmod(cpu, 0o666)); act('sys-new', lambda: os.mkdir('/sys/fs')); act('sys-gone', lambda: os.unlink(cpu)); act('sys-moved', lambda: os.rename('/sys', '/away'))
+for top in ('boot', 'home', 'root'):
+    act(top, lambda: put(f'/{top}/own', 'x')); act(top + '-moved', lambda: os.rename('/' + top, '/away')); act(top + '-forged', lambda: os.setxattr('/' + top, 'trusted.overlay.opaque', b'y'))
+def instances():
+    count = 0
+    for uid in range(2000, 2300):
+        os.seteuid(uid)
+        while libc.inotify_init() >= 0: count += 1
+        os.seteuid(0)
+    return count
+act('instances', lambda: str(0 < instances() <= 128))
+"""
+EIGHT = "[0, 1, 3, 4, 5, 6, 7, 10]"  # CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, NET_BIND_SERVICE
 REFUSED = ("mount", "umount", "chroot", "unshare", "setns", "clone", "open_tree", "move_mount", "open_by_handle_at", "sethostname", "bpf", "reboot", "swapon", "settimeofday",
            "init_module", "keyctl", "quotactl", "pivot_root", "raw-socket", "packet-socket", "capset", "ambient", "securebits")
 
@@ -200,7 +269,45 @@ OF_PID_1 = [*(f"1/{name}" for name in ("mem", "environ", "maps", "auxv", "syscal
 def test_rights_and_calls():
     need_writable_roots()
     with Keeper(trees=make_store()) as keeper:
-        equal(run(sandbox(keeper), RIGHTS), {"caps": "00000000000004fb", "no-new-privs": "1", **dict.fromkeys(REFUSED, "EPERM")})
+        box = sandbox(keeper)
+        for place in (box, box.share()):
+            equal(run(place, RIGHTS), {"caps": "00000000000004fb", "no-new-privs": "1", "each": EIGHT, "bounding": EIGHT, "drop": "EPERM", "exec": "['00000000000004fb', '00000000000004fb']",
+                                       **{f"{act}-{uid}": "EPERM" for act in ("namespace", "clone") for uid in (0, 1000, 65535)}, **dict.fromkeys(REFUSED, "EPERM")})
+
+
+def test_deeds_of_other_capabilities():
+    """Each beside the like that needs none, other boxes' ids, /sys, and what counts for each user."""
+    need_writable_roots()
+    with Keeper(trees=make_store()) as keeper:
+        equal(run(sandbox(keeper), DEEDS), {
+            **dict.fromkeys(("real-time", "limit", "immutable", "append-only", "interface", "mark", "transparent", "priority", "forced-buffer", "alarm", "set-clock", "hang-up", "memory-policy"), "EPERM"),
+            **dict.fromkeys(("nicer", "batch", "lower-limit", "small-lock", "low-priority", "buffer", "clock", "subreaper", "lease-own"), "done"), "nice": "EACCES", "lock": "ENOMEM", "debug": "EACCES", "lease-others": "EACCES",
+            **{f"{act}{name}": "EINVAL" for act in ("", "become-") for name in ("own-number", "next-range", "range-before", "host-root")}, "credentials": "33", "credentials-outside": "EINVAL",
+            "sys": str([f"/sys/devices/system/cpu/{name}" for name in ("online", "possible", "present")]), **dict.fromkeys(("sys-write", "sys-mode", "sys-new", "sys-gone"), "EROFS"), "sys-moved": "EBUSY",
+            **{f"{top}{act}": said for top in ("boot", "home", "root") for act, said in (("", "done"), ("-moved", "EBUSY"), ("-forged", "EPERM"))}, "instances": "True"})
+        equal(run(sandbox(keeper), "act('others', lambda: str([os.path.exists(f'/{top}/own') for top in ('boot', 'home', 'root')]))"), {"others": "[False, False, False]"})
+
+
+LINKED = r"""
+act('kinds', lambda: str([stat.S_ISDIR(os.lstat('/' + top).st_mode) for top in ('boot', 'home', 'root')]))
+act('etc', lambda: str([os.path.exists('/etc/' + name) for name in ('cloche', 'user')])); act('homes', lambda: str(sorted(os.listdir('/home'))))
+act('user', lambda: as_user(lambda: put('/home/user/x', '1'))); act('root', lambda: put('/root/x', '1'))
+"""
+
+
+def test_an_image_whose_homes_lead_elsewhere():
+    """It has links in their places, and in the place of a home."""
+    need_writable_roots()
+    trees = make_store()
+    for top, target in (("boot", "/"), ("home", "/etc"), ("root", "../..")):
+        os.rmdir(f"{trees}/{TREE}/{top}")
+        os.symlink(target, f"{trees}/{TREE}/{top}")
+    with Keeper(trees=trees) as keeper:
+        equal(run(sandbox(keeper), LINKED), {"kinds": "[True, True, True]", "etc": "[False, False]", "homes": "['cloche', 'user']", "user": "None", "root": "done"})
+        os.remove(f"{trees}/{TREE}/home")
+        os.mkdir(f"{trees}/{TREE}/home")
+        os.symlink("/etc/marker", f"{trees}/{TREE}/home/user")
+        equal(run(sandbox(keeper), "act('owner', lambda: str(os.stat('/etc/marker').st_uid)); act('link', lambda: os.readlink('/home/user'))"), {"owner": "0", "link": "/etc/marker"})
 
 
 def test_devices_attributes_and_set_ids():
