@@ -644,7 +644,10 @@ static int check_root(const struct keeper_state *keeper, struct cloche_err *e)
         } needed[] = {{CGROUP_MEMORY, "memory"}, {CGROUP_PIDS, "pids"}};
 
         if (!keeper->is_root)
-                return err_set(e, CLOCHE_E_PRIVILEGE, "root in a sandbox needs root's daemon, which has ids to lend");
+                return err_set(e, CLOCHE_E_PRIVILEGE,
+                               "root in a sandbox needs root's daemon, which has 65,536 ids to lend; one of an "
+                               "ordinary user has its own alone, and takes none of /etc/subuid: use the system's "
+                               "daemon (--socket PATH; it permits users by --allow-uid), or --writable-root");
         for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
                 if (!keeper->cgroups.places[needed[i].controller].version)
                         return err_set(e, CLOCHE_E_GUARD_MISSING, "root in a sandbox needs the %s control group: %s",

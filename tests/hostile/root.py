@@ -450,7 +450,7 @@ def test_an_ordinary_users_keeper_refuses():
             os.chown(f"{here}/{name}", USER, USER, follow_symlinks=False)
     with Keeper(*ORDINARY_USER, trees=trees) as keeper:
         refused = refusal(keeper.sandbox, image=TREE, root=True)
-        assert refused.code == "privilege" and "root's daemon" in refused.message, refused
+        assert refused.code == "privilege" and "root's daemon" in refused.message and "--allow-uid" in refused.message, refused
         equal(keeper.sandbox(image=TREE).said("echo $EUID"), "1000\n")
 
 

@@ -214,8 +214,8 @@ def test_a_machine_of_it():
         os.mkdir(state)
     with Daemon("--images", os.path.abspath("images"), "--state-dir", os.path.abspath("here"), "--image-changes", "owner", "--host-port", f"index={port}", "--host-port", f"mirror={mirror}",
                 "--network-preset", "debian=host:mirror", "--package-index", f"pip={host}/pip", "--package-index", f"npm={host}/npm") as daemon:
-        told(f"{create} --disk 3G --memory 3G", daemon.path)
-        told(f"cloche exec web -- 'sed -i s,http://,http://mirror.host.internal:{mirror}/, /etc/apt/sources.list'", daemon.path)
+        told(f"{create} --allow host:index --disk 3G --memory 3G", daemon.path)
+        told(f"cloche exec web -- 'find /etc/apt -name \\*.list -o -name \\*.sources | xargs sed -i s,http://,http://mirror.host.internal:{mirror}/,'", daemon.path)
         for line in acts:
             told(line, daemon.path)
         check_machine("web", daemon.path)
