@@ -70,6 +70,10 @@ static const struct {
         {"etc/group", "root:x:0:\nnogroup:x:65534:\n", "user:x:1000:\n"},
 };
 
+/* Directories of /home that each box with a root of its own has. */
+#define IMAGE_HOMES 2
+static const char *const image_homes[IMAGE_HOMES] = {"cloche", "user"};
+
 static inline int image_path_is_account(const char *path)
 {
         return strcmp(path, image_accounts[0].path) == 0 || strcmp(path, image_accounts[1].path) == 0;

@@ -132,7 +132,7 @@ def test_an_ordinary_users_build():
 
 REFUSED = (
     ("ONBUILD RUN x", 2, "ONBUILD"), ("HEALTHCHECK x", 2, "NONE"), ("HEALTHCHECK --interval=x CMD y", 2, "--interval=x"), ("SHELL /bin/bash", 2, "list"), ("VOLUME x", 2, "absolute"), ("STOPSIGNAL kill", 2, "kill"),
-    ("FOO x", 2, "FOO"), ("RUN", 2, "RUN"), ("RUN <<E\nx\n E", 2, "'E' is not closed"), ("COPY <<E <<E /opt/\nE\nE", 2, "twice"), ("RUN --mount=type=cache,target=/opt/x y", 2, "no image keeps"),
+    ("FOO x", 2, "FOO"), ("RUN", 2, "RUN"), ("RUN <<E\nx\n E", 2, "'E' is not closed"), ("COPY <<E <<E /opt/\nE\nE", 2, "twice"), ("RUN --mount=type=cache,target=/opt y", 2, "the image has /opt"), ("RUN --mount=type=cache,target=x y", 2, "target=DIRECTORY"),
     ("COPY --chown=no Dockerfile /opt/", 2, "no user 'no'"), ("COPY --chown=:no Dockerfile /opt/", 2, "no group 'no'"), ("COPY --chmod=4755 Dockerfile /opt/", 2, "--chmod=4755"), ("COPY --parents a b", 2, "--parents"), ("FROM --platform=linux/s390x base:1", 2, "s390x"),
     ("COPY a", 2, "source"), ("COPY ../x /opt/", 2, "context"), ("COPY none /opt/", 2, "none"), ("COPY *.none /opt/", 2, "none"), ("ADD http://x/y /opt/", 2, "URL"),
     ("COPY Dockerfile /tmp/x", 2, "every box"), ("COPY link/passwd /opt/", 2, "link"), ("ENV A", 2, "A"), ("ENV A='x", 2, "quote"), ("ENV A=${B", 2, "}"), ("ENV A=${B:?}", 2, "B"), ("ENV A=${B/x/y}", 2, "B"), ("ENV 1A=x", 2, "1A"),
@@ -187,10 +187,10 @@ def test_hostile_steps():
     # accounts that are a link are followed by nobody: the next step has rows of its own
     build("FROM base:2\nRUN rm -f /etc/passwd && echo kept > /opt/x && ln -s /opt/x /etc/passwd\nRUN read -r row < /etc/passwd && [ ${row%%:*} = root ] && echo $row > /srv/row\n", "-t", "links:4")
     tree = tree_of("links:4")
-    equal((os.readlink(tree + "/etc/passwd"), look(tree + "/opt/x"), look(tree + "/srv/row")), ("/opt/x", "kept\n", "root:x:0:0:root:/root:/bin/sh\n"))
-    # a secret in the places of root that are in no image, and no step keeps a process
+    equal((look(tree + "/opt/x"), look(tree + "/srv/row")), ("kept\n", "root:x:0:0:root:/root:/bin/sh\n"))
+    # a secret in places that are in no image, a cache, and no step keeps a process
     write({"token": "s3cr3t-t0ken"}, ".")
-    text = "FROM base:2\nRUN --mount=type=secret,id=t --mount=type=cache,target=/root/cache (cp /run/secrets/t /run/copy; cp /run/secrets/t /root/cache/; cp /run/secrets/t /tmp/; cp /run/secrets/t /home/) && cp /run/copy /opt/open-$(</root/cache/t)\nRUN [ ! -e /run/copy ] && [ ! -e /root/cache ] && [ ! -e /tmp/t ]\n"
+    text = "FROM base:2\nRUN --mount=type=secret,id=t --mount=type=cache,target=/srv/cache/deep (cp /run/secrets/t /run/copy; cp /run/secrets/t /srv/cache/deep/; cp /run/secrets/t /tmp/; cp /run/secrets/t /workspace/) && cp /run/copy /opt/open-$(</srv/cache/deep/t)\nRUN [ ! -e /run/copy ] && [ ! -e /srv/cache/deep ] && [ ! -e /tmp/t ]\n"
     build(text, "-t", "secret:2", "--secret", "id=t,src=token")
     found = [os.path.join(place, name) for place, _, names in os.walk(tree_of("secret:2")) for name in names if os.path.isfile(os.path.join(place, name)) and b"s3cr3t-t0ken" in open(os.path.join(place, name), "rb").read()]
     equal(found, [tree_of("secret:2") + "/opt/open-s3cr3t-t0ken"])  # the twin: a file that the step itself leaves

@@ -77,7 +77,7 @@ def check_applications():
     made = build("python-app")
     equal((made.read("/usr/local/lib/python/requirements.txt"), made.read("/app/app/uid"), made.facts("/app/app/__main__.py"), made.facts("/app/requirements.txt")), ("flask==3.0.0\nrequests\n", "1000\n", "1000:1000 644", "1000:1000 644"))
     assert "\napp:x:1000:1000::/home/app:/bin/bash\n" in made.read("/etc/passwd") and "user:*:" not in made.read("/etc/passwd"), made.read("/etc/passwd")
-    equal((os.path.exists(made.tree + "/app/Dockerfile"), os.listdir(made.tree + "/root") if os.path.exists(made.tree + "/root") else []), (False, []))
+    equal((os.path.exists(made.tree + "/app/Dockerfile"), os.listdir(made.tree + "/root/.cache"), made.facts("/home/app/.profile")), (False, [], "1000:1000 644"))
     equal({name: made.config["healthcheck"][name] for name in ("Interval", "Timeout", "Retries")}, {"Interval": 30000000000, "Timeout": 3000000000, "Retries": 2})
     equal((made.config["healthcheck"]["Test"][0], made.config["user"], made.config["workingDir"]), ("CMD-SHELL", "app", "/app"))
     made = build("node-app")

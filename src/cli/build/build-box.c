@@ -192,12 +192,14 @@ int build_make_directory(struct build *b, const char *path)
 int build_check_place(const struct build *b, const char *path)
 {
         const char *name = path + strspn(path, "/");
+        const size_t size = strcspn(name, "/");
 
-        return image_top_is_box(name, strcspn(name, "/")) ? build_bad(b,
-                                                                      "%.200s is in a directory of which every box has "
-                                                                      "its own: choose another one, such as /app",
-                                                                      path)
-                                                          : 0;
+        return image_top_is_box(name, size) && !(b->has_root && image_top_is_roots(name, size))
+                       ? build_bad(b,
+                                   "%.200s is in a directory of which every box has "
+                                   "its own: choose another one, such as /app",
+                                   path)
+                       : 0;
 }
 
 json_t *build_config(const struct stage *stage)

@@ -76,23 +76,21 @@ static char *read_secret(const struct build *b, const char *flag)
         return NULL;
 }
 
-/* type=cache,target=DIRECTORY: a directory that no image keeps. Return it, or NULL after a line was
- * printed. */
+/* type=cache,target=DIRECTORY: a directory that the image has not, and that is removed after the
+ * command. Return it, or NULL after a line was printed. */
 static char *read_cache(const struct build *b, const char *flag)
 {
         static const char *const known[] = {"type",    "target", "dst", "destination", "id",
                                             "sharing", "uid",    "gid", "mode",        NULL};
         char *target = part_of(flag + strlen("mount="), "target");
-        const char *name;
 
         if (!target)
                 target = part_of(flag + strlen("mount="), "dst");
-        name = target ? target + strspn(target, "/") : "";
-        if (target && *target == '/' && !has_other_parts(flag, known) && image_top_is_box(name, strcspn(name, "/")))
+        if (target && *target == '/' && !has_other_parts(flag, known))
                 return target;
         build_bad(b,
-                  "--%.100s is not supported: a cache is a directory that no image keeps, such as one of /root, "
-                  "/home and /tmp, and is empty in each step",
+                  "--%.100s is not supported: expected --mount=type=cache,target=DIRECTORY, which is empty in each "
+                  "step, and in no image",
                   flag);
         free(target);
         return NULL;
@@ -129,6 +127,40 @@ static int put_secret(struct build *b, const char *id)
         return code;
 }
 
+/* The files that a step adds to a directory of the image would be in the image. */
+static int put_cache(struct build *b, const char *path)
+{
+        struct cloche_err e = {0};
+        json_t *entry = NULL;
+        int r = copy_stat(&b->copy, path, &entry, &e);
+
+        if (r == 0 && entry)
+                r = err_set(&e, CLOCHE_E_INVALID_ARGUMENT,
+                            "--mount=type=cache: the image has %.200s, so its files would stay in the image: name a "
+                            "directory that it has not",
+                            path);
+        json_decref(entry);
+        return r < 0 ? build_fail(b, &e) : build_make_directory(b, path);
+}
+
+static int remove_caches(struct build *b, const struct docker_step *step)
+{
+        int code = 0;
+
+        for (size_t i = 0; code == 0 && i < json_array_size(step->flags); i++) {
+                const char *flag = json_string_value(json_array_get(step->flags, i));
+                char *target = is_kind(flag, "cache") ? read_cache(b, flag) : NULL;
+
+                if (target)
+                        code = build_call(b, "file.remove",
+                                          json_pack("{s:s, s:s, s:b, s:b}", "sandbox", BUILD_BOX, "path", target,
+                                                    "recursive", 1, "force", 1),
+                                          NULL);
+                free(target);
+        }
+        return code;
+}
+
 static int put_mount(struct build *b, const char *flag, int only_checks)
 {
         const int is_secret = is_kind(flag, "secret");
@@ -138,7 +170,7 @@ static int put_mount(struct build *b, const char *flag, int only_checks)
         if (!name && !is_secret && !is_kind(flag, "cache"))
                 build_bad(b, "--%.100s is not supported: expected type=secret or type=cache", flag);
         if (name && !only_checks)
-                code = is_secret ? put_secret(b, name) : build_make_directory(b, name);
+                code = is_secret ? put_secret(b, name) : put_cache(b, name);
         free(name);
         return code;
 }
@@ -336,7 +368,7 @@ static int cut_accounts(struct build *b)
                 char path[32];
 
                 snprintf(path, sizeof(path), "/%s", image_accounts[i].path);
-                code = cut_account(b, path, image_accounts[i].own, image_accounts[i].row);
+                code = cut_account(b, path, image_accounts[i].row);
         }
         return code;
 }
@@ -353,6 +385,7 @@ int build_run(struct build *b, const struct docker_step *step)
                 return code ? code : found < 0 ? -found : 0;
         build_show(b, "");
         code = build_open_box(b, BUILD_BOX, build_stage(b)->id, build_stage(b)->tree, build_env(build_stage(b)), 1);
+        b->copy.sandbox = BUILD_BOX;
         if (code == 0)
                 code = build_make_directory(b, build_directory(build_stage(b)));
         if (code == 0)
@@ -363,5 +396,7 @@ int build_run(struct build *b, const struct docker_step *step)
                 code = put_script(b, step);
         if (code == 0)
                 code = execute(b, step);
+        if (code == 0)
+                code = remove_caches(b, step);
         return code ? code : build_commit(b, step, key);
 }

@@ -237,7 +237,7 @@ static int make_tree(struct import *import, const struct commit_options *options
         if (r == 0 && options->changes)
                 r = apply_changes(import, tree, source_fd, e);
         if (r == 0 && options->changes && options->changes->owner == 0)
-                r = image_tree_cut_accounts(tree, e);
+                r = image_tree_cut_accounts(tree, base_fd, e);
         if (r == 0)
                 r = import_finish_tree(import, tree, e);
         image_tree_done(tree);

@@ -61,11 +61,23 @@ static int cut_file(int dir_fd, const char *path, const char *row, struct cloche
         return r;
 }
 
-int image_tree_cut_accounts(const struct image_tree *tree, struct cloche_err *e)
+/* Each box makes them, and /home for them if its image has none. */
+static void remove_empty_homes(const struct image_tree *tree, int base_fd)
+{
+        _cleanup_fd_ int dir_fd = image_tree_open_below(tree->top_fd, "home", O_RDONLY);
+
+        for (size_t i = 0; dir_fd >= 0 && i < IMAGE_HOMES; i++)
+                (void)unlinkat(dir_fd, image_homes[i], AT_REMOVEDIR); /* fails for one that has files */
+        if (faccessat(base_fd, "home", F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+                (void)unlinkat(tree->top_fd, "home", AT_REMOVEDIR);
+}
+
+int image_tree_cut_accounts(const struct image_tree *tree, int base_fd, struct cloche_err *e)
 {
         _cleanup_fd_ int dir_fd = image_tree_open_below(tree->top_fd, "etc", O_RDONLY);
         int r = 0;
 
+        remove_empty_homes(tree, base_fd);
         if (dir_fd < 0) /* there is no such directory */
                 return 0;
         for (size_t i = 0; r == 0 && i < IMAGE_ACCOUNTS; i++)

@@ -57,8 +57,9 @@ CLOCHE_MUST_CHECK int image_tree_apply(struct image_tree *tree, struct archive *
 /* Set the attributes of directories. */
 CLOCHE_MUST_CHECK int image_tree_finish(struct image_tree *tree, struct cloche_err *e);
 
-/* Cut the row of our user out of accounts that a sandbox with root wrote: each box adds it. */
-CLOCHE_MUST_CHECK int image_tree_cut_accounts(const struct image_tree *tree, struct cloche_err *e);
+/* Cut the row of our user out of accounts that a sandbox with root wrote, and its empty home
+ * directories: each box adds them. base_fd: the tree below. */
+CLOCHE_MUST_CHECK int image_tree_cut_accounts(const struct image_tree *tree, int base_fd, struct cloche_err *e);
 
 /* Begin with all that another tree has: directories are made, and files are its own files. */
 CLOCHE_MUST_CHECK int image_tree_begin_with(struct image_tree *tree, int base_fd, struct cloche_err *e);
