@@ -44,7 +44,7 @@ while True:
     with listener.accept()[0] as connection:
         connection.sendall(f"{os.getuid()} {os.getgid()} {os.getgroups()}".encode())
 """
-PROGRAMS = ["/usr/bin/" + name for name in "apt-get basename chown chmod cat diff dpkg dpkg-deb dpkg-split dpkg-query id ls mkdir rm stat su setpriv tar".split()] + \
+PROGRAMS = ["/usr/bin/" + name for name in "apt-get basename chown chmod cat diff dpkg dpkg-deb dpkg-split dpkg-query id ls mkdir rm stat su setpriv tail tar".split()] + \
            ["/usr/sbin/" + name for name in "useradd start-stop-daemon ldconfig runuser".split()] + ["/usr/lib/apt/methods/http", "/usr/lib/apt/methods/store"]
 MODULES = ["/usr/lib/x86_64-linux-gnu/security/pam_" + name for name in ("rootok.so", "unix.so", "permit.so")]
 PAM = "auth sufficient pam_rootok.so\naccount required pam_unix.so\nsession required pam_unix.so\npassword required pam_permit.so\n"
@@ -171,6 +171,33 @@ def test_packages_users_services_and_owners():
         check_service(frames, sandbox="t")
 
 
+def test_packages_of_apt():
+    """Installed once, as root in a sandbox of their own, and given with their owners to the next one as well."""
+    need_writable_roots()
+    store = make_debian()
+    index = serve_package()
+    os.mkdir("state")
+    with Daemon("--images", store, "--state-dir", os.path.abspath("state"), "--image-changes", "owner") as daemon, daemon.frames() as frames:
+        frames.call("sandbox.create", sandbox="s", image="base:1", root=True)
+        said(frames, f"echo 'deb [trusted=yes] {index.url}/apt ./' > /etc/apt/sources.list")
+        frames.call("sandbox.commit", sandbox="s", image="index:1")
+        how = {"image": "index:1", "packages": {"apt": ["hello-root"]}, "network": {"allow": [index.url[7:]]}}
+        assert "make the sandbox with root" in frames.refused("sandbox.create", sandbox="t", **how).message
+        equal(frames.refused("sandbox.create", sandbox="t", root=True, image="index:1", packages={"apt": ["hello'; id"]}).name, "invalid_argument")
+        refused = frames.refused("sandbox.create", sandbox="t", root=True, **{**how, "packages": {"apt": ["no-such-package"]}})
+        assert refused.name == "packages" and "no-such-package" in refused.message, refused
+        for name in ("t", "u"):
+            before = len(index.paths)
+            frames.call("sandbox.create", sandbox=name, root=True, **how)
+            equal(len(index.paths) > before, name == "t")
+            equal(said(frames, "stat -c '%u %g %a' /var/lib/hello /srv/hello; cat /var/lib/hello/by; dpkg-query -W hello-root", sandbox=name), "999 999 750\n33 33 755\n0\nhello-root\t1\n")
+        equal([row["packages"] for row in frames.call("packages.list")["layers"]], [{"apt": ["hello-root"]}])
+        told = cli("sandbox", "create", "v", "--image", "index:1", "--root", "--packages", "apt:hello-root", "--allow", index.url[7:], "--socket", daemon.path)
+        equal((told.code, said(frames, "dpkg-query -W hello-root", sandbox="v")), (0, "hello-root\t1\n"), told)
+        frames.call("sandbox.stop", sandbox="u")
+        equal(said(frames, "dpkg-query -W hello-root", sandbox="u"), "hello-root\t1\n")
+
+
 def test_archives_keep_owners():
     need_writable_roots()
     store, (digest,) = make_store(1)
@@ -275,7 +302,7 @@ def test_refusals():
     need_root()
     store, (digest,) = make_store(1)
     with Daemon("--images", store) as daemon, daemon.frames() as frames:
-        for options, word in (({}, "root: name an image"), ({"image": digest, "writableRoot": False}, "leave writableRoot out"), ({"image": digest, "packages": {"pip": ["x"]}}, "pip, npm or apt-get in the sandbox")):
+        for options, word in (({}, "root: name an image"), ({"image": digest, "writableRoot": False}, "leave writableRoot out"), ({"image": digest, "packages": {"pip": ["x"]}}, "packages of apt alone")):
             refused = frames.refused("sandbox.create", sandbox="s", root=True, **options)
             assert refused.name == "invalid_argument" and word in refused.message, refused
         told = cli("sandbox", "create", "s", "--root", "--socket", daemon.path)

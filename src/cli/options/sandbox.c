@@ -73,7 +73,7 @@ int options_set_packages(struct cli_request *r, const char *v)
         json_t *list;
         int bad = colon && colon != v && colon[1]
                           ? 0
-                          : cli_bad("--packages: '%s' is not KIND:PACKAGE, with KIND pip, npm or gem", v);
+                          : cli_bad("--packages: '%s' is not KIND:PACKAGE, with KIND pip, npm, gem or apt", v);
 
         if (bad)
                 return bad;

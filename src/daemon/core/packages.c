@@ -27,8 +27,10 @@ static const struct kind {
 } kinds[] = {
 #define CLOCHE_PACKAGES(kind, preset, program, install, index, more, trusted, proxy, tls_proxy) \
         {kind, preset, index, more, trusted, {proxy, tls_proxy}},
+#define CLOCHE_SYSTEM_PACKAGES(...)
 #include <cloche/packages.def>
 #undef CLOCHE_PACKAGES
+#undef CLOCHE_SYSTEM_PACKAGES
 };
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 

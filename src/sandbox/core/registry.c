@@ -377,10 +377,6 @@ static int check_root(const json_t *params, const struct image *image, struct cl
                                "root has a writable root: leave writableRoot out, or set it to true");
         if (!image->name[0])
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "root: name an image of the store (image)");
-        if (json_object_get(params, "packages"))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "packages lie in the home directory of a sandbox's one user, where its root does not "
-                               "look: leave them out, and install them with pip, npm or apt-get in the sandbox");
         return 0;
 }
 

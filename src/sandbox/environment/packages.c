@@ -26,10 +26,13 @@
 
 static const struct kind {
         const char *name, *preset, *program, *command;
+        int is_roots; /* of sandboxes with root; the others are of those without */
 } kinds[] = {
-#define CLOCHE_PACKAGES(kind, preset, program, install, ...) {kind, preset, program, install},
+#define CLOCHE_PACKAGES(kind, preset, program, install, ...) {kind, preset, program, install, 0},
+#define CLOCHE_SYSTEM_PACKAGES(kind, preset, program, install) {kind, preset, program, install, 1},
 #include <cloche/packages.def>
 #undef CLOCHE_PACKAGES
+#undef CLOCHE_SYSTEM_PACKAGES
 };
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
@@ -101,25 +104,40 @@ static int sort_list(const char *kind, const json_t *list, json_t **ret, struct 
         return 0;
 }
 
-static int is_kind(const char *name)
+static int check_kind(const char *name, int has_root, struct cloche_err *e)
 {
-        for (size_t i = 0; i < KINDS; i++)
-                if (strcmp(kinds[i].name, name) == 0)
-                        return 1;
+        size_t i = 0;
+
+        while (i < KINDS && strcmp(kinds[i].name, name) != 0)
+                i++;
+        if (i == KINDS)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "packages: there is no kind '%.40s', expected pip, npm, gem or apt", name);
+        if (kinds[i].is_roots && !has_root)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "packages.%s are installed by root: make the sandbox with root", name);
+        if (!kinds[i].is_roots && has_root)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "packages.%s: a sandbox with root begins with packages of apt alone: install others by "
+                               "commands, or leave root out",
+                               name);
         return 0;
 }
 
+static int has_root(const struct sandbox_request *request)
+{
+        return json_is_true(json_object_get(request->params, "root"));
+}
+
 /* *ret: the lists that are not empty. */
-static int sort_all(const json_t *packages, json_t **ret, struct cloche_err *e)
+static int sort_all(const json_t *packages, int has_root, json_t **ret, struct cloche_err *e)
 {
         json_t *sorted = json_object(), *list, *value;
         const char *name;
         int r = json_is_object(packages) ? 0 : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "packages must be an object");
 
         json_object_foreach ((json_t *)(uintptr_t)packages, name, value) {
-                if (r == 0 && !is_kind(name))
-                        r = err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                                    "packages: there is no kind '%.40s', expected pip, npm or gem", name);
+                r = r == 0 ? check_kind(name, has_root, e) : r;
                 if (r == 0 && (r = sort_list(name, value, &list, e)) == 0) {
                         if (json_array_size(list) > 0)
                                 json_object_set(sorted, name, list);
@@ -196,12 +214,12 @@ static int make_key(const struct sandbox_request *request, const struct image *i
                     char ret[PACKAGES_KEY_SIZE], struct cloche_err *e)
 {
         const struct sandboxes *all = request->all;
-        json_t *key = json_pack("{s:I, s:s, s:s, s:o*, s:O*, s:O, s:O*, s:O, s:O*, s:o}", "principal",
-                                (json_int_t)request->principal, "image", image->name, "tree", all->engine->image,
-                                "programs", programs_of(all, image, packages), "imageSettings",
-                                json_object_get(request->params, "imageSettings"), "packages", packages, "env",
-                                json_object_get(request->params, "env"), "index", all->env, "gemrc", all->gemrc,
-                                "network", rules_for(request, packages));
+        json_t *key = json_pack("{s:b, s:I, s:s, s:s, s:o*, s:O*, s:O, s:O*, s:O, s:O*, s:o}", "root",
+                                has_root(request), "principal", (json_int_t)request->principal, "image", image->name,
+                                "tree", all->engine->image, "programs", programs_of(all, image, packages),
+                                "imageSettings", json_object_get(request->params, "imageSettings"), "packages",
+                                packages, "env", json_object_get(request->params, "env"), "index", all->env, "gemrc",
+                                all->gemrc, "network", rules_for(request, packages));
         char *text = key ? json_dumps(key, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
         struct artifact_part part = {text, text ? strlen(text) : 0};
 
@@ -302,7 +320,8 @@ static json_t *install_params(const struct package_job *job)
         fprintf(file, "set -o pipefail; %s", kind->command);
         json_array_foreach (list, i, item)
                 fprintf(file, " '%s'", json_string_value(item));
-        fprintf(file, " 2>&1 | tail -n 12 && rm -rf /tmp/.npm ~/.npm ~/.cache");
+        fprintf(file, kind->is_roots ? " 2>&1 | tail -n 12 && rm -rf /var/lib/apt/lists/* && apt-get clean"
+                                     : " 2>&1 | tail -n 12 && rm -rf /tmp/.npm ~/.npm ~/.cache");
         params = fclose(file) == 0 ? json_pack("{s:s, s:s, s:i}", "sandbox", job->name, "command", command, "timeoutMs",
                                                INSTALL_MS)
                                    : NULL;
@@ -340,11 +359,10 @@ static void explain_refused(const struct kind *kind, const json_t *denied, char 
         host = host ? host : json_string_value(json_object_get(denied, "address"));
         ret[0] = '\0';
         if (host && rule)
-                snprintf(ret, size,
-                         ", the network refused %.50s (the rule%s %.50s%s%.50s permit%s it, or cloched --package-index "
-                         "%s=URL)",
-                         host, more ? "s" : "", rule, more ? " and " : "", more ? more : "", more ? "" : "s",
-                         kind->name);
+                snprintf(ret, size, ", the network refused %.50s (the rule%s %.50s%s%.50s permit%s it%s%s%s)", host,
+                         more ? "s" : "", rule, more ? " and " : "", more ? more : "", more ? "" : "s",
+                         kind->is_roots ? "" : ", or cloched --package-index ", kind->is_roots ? "" : kind->name,
+                         kind->is_roots ? "" : "=URL");
         else if (host)
                 snprintf(ret, size, ", the network refused %.60s", host);
 }
@@ -471,10 +489,11 @@ static struct package_job *job_new(const struct sandbox_request *request, const 
         strcpy(job->key, key);
         snprintf(job->name, sizeof(job->name), NAME_PREFIX "%.*s", NAME_DIGITS, key);
         job->packages = json_incref(packages);
-        job->create = json_pack("{s:s, s:o, s:O*, s:O*, s:O*, s:O*}", "sandbox", job->name, "network",
-                                network_for(request, packages), "image", json_object_get(params, "image"),
-                                "imageSettings", json_object_get(params, "imageSettings"), "env",
-                                json_object_get(params, "env"), "limits", json_object_get(params, "limits"));
+        job->create =
+                json_pack("{s:s, s:b, s:o, s:O*, s:O*, s:O*, s:O*}", "sandbox", job->name, "root", has_root(request),
+                          "network", network_for(request, packages), "image", json_object_get(params, "image"),
+                          "imageSettings", json_object_get(params, "imageSettings"), "env",
+                          json_object_get(params, "env"), "limits", json_object_get(params, "limits"));
         TAILQ_INIT(&job->waiters);
         if (job->create)
                 return job;
@@ -528,7 +547,7 @@ int sandbox_packages_find(struct sandbox_request *request, const struct image *i
                           char ret_key[PACKAGES_KEY_SIZE], struct cloche_err *e)
 {
         json_t *packages = NULL;
-        int r = sort_all(json_object_get(request->params, "packages"), &packages, e);
+        int r = sort_all(json_object_get(request->params, "packages"), has_root(request), &packages, e);
 
         if (r < 0)
                 return r;

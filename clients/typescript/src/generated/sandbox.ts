@@ -27,7 +27,7 @@ export interface SandboxCreateParams {
   env?: Record<string, string> | undefined
   /** Rules for its connections: {allow, deny}; absent: the daemon's (--network), by default none. */
   network?: NetworkPolicy | undefined
-  /** Packages that it begins with: {pip: [text, …], npm: […], gem: […]}, installed once and then shared. */
+  /** Packages that it begins with: {pip: [text, …], npm: […], gem: […]}, or with root {apt: […]}, installed once and then shared. */
   packages?: Record<string, unknown> | undefined
   /** It is saved and stopped after this time without requests and processes; absent: 1200000, 0: never. */
   idleMs?: number | undefined
