@@ -236,6 +236,8 @@ def test_the_cache_and_failures():
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Service) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         text = f"FROM base:1\nRUN read -r word < /dev/tcp/one.host.internal/{server.server_address[1]} && [ $word = served ] && : > /opt/served\n"
+        told = build("FROM base:1\nRUN read -r word < /dev/tcp/192.0.2.7/80\n", "--network", "elsewhere.test", expected=1).stderr
+        assert b"a build permits it by --network 192.0.2.7:80\n" in told, told
         build(text, expected=1)
         build(text, "--network", "host:one", "--host-port", f"one={server.server_address[1]}")
         server.shutdown()

@@ -316,6 +316,20 @@ static json_t *run_params(struct build *b, const struct docker_step *step)
         return params;
 }
 
+/* The daemon's advice is for a sandbox, which is gone. */
+static void advise(const json_t *denied)
+{
+        const json_t *rule;
+        size_t i;
+
+        json_array_foreach (json_object_get(denied, "allow"), i, rule) {
+                fprintf(stderr, i == 0 ? "cloche: a build permits it by --network " : ",");
+                print_name(stderr, json_string_value(rule));
+        }
+        if (json_array_size(json_object_get(denied, "allow")) > 0)
+                fputc('\n', stderr);
+}
+
 static int execute(struct build *b, const struct docker_step *step)
 {
         struct follow f = {.client = &b->copy.client, .all_is_error = 1};
@@ -331,8 +345,8 @@ static int execute(struct build *b, const struct docker_step *step)
                 code = (build_bad(b, "step %zu failed: its command ended with status %d, and nothing is kept of it%s",
                                   b->at + 1, status, b->has_root ? "" : ROOTLESS),
                         1);
-        if (code == 1)
-                print_denials(stderr, NULL, ended);
+        if (code == 1 && print_denials(stderr, NULL, ended) > 0)
+                advise(json_array_get(json_object_get(ended, "denials"), 0));
         json_decref(ended);
         return code;
 }
