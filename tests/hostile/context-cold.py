@@ -11,7 +11,6 @@ from rpc import Daemon, Failed
 
 TREE = "sha256-" + "6" * 64
 PYTHON = os.path.join(RUNTIMES, "python")
-
 SCRATCH = 4  # an action of volumes
 LIMITS = {"diskBytes": 48 << 20, "diskInodes": 3000, "pids": 60, "memoryBytes": 200 << 20}
 ACTS = r"""
