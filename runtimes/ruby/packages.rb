@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 module ClocheAgent
-  # Gems that are installed while a context lives. Its interpreter is a fork: it began before its environment.
+  # Gems that are installed while a context lives. Its interpreter began before its environment. Without GEM_HOME
+  # they are where root installs.
   module Packages
     extend Own
 
@@ -10,13 +11,15 @@ module ClocheAgent
       def open
         $LOAD_PATH.unshift(*ENV.fetch("RUBYLIB", "").split(":").reject(&:empty?))
         Gem.clear_paths if Hooks.gems?
-        @place = "#{ENV["GEM_HOME"]}/specifications"
+        @home = ENV["GEM_HOME"]
         look
       end
 
       # RubyGems reads its lists once; again when a gem was installed.
       def look
-        stamp = File.mtime(@place)
+        home = @home || (Gem.default_dir if Hooks.gems?)
+        return unless home
+        stamp = File.mtime("#{home}/specifications")
         return if stamp == @seen
         @seen = stamp
         Gem.refresh if Hooks.gems?

@@ -7,7 +7,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from cloche import equal, need_root, need_writable_roots
 from context_cells import Notebook
 from image_trees import copy_files, copy_programs, make_store
-from package_files import npm_package, wheel
+from package_files import gem, npm_package, wheel
 from rpc import Daemon
 
 TIMEOUT = 150
@@ -30,14 +30,15 @@ def make_languages():
     os.makedirs(f"{tree}/opt")
     real = {name: os.path.realpath("/usr/bin/" + name) for name in ("node", "ruby", "php")}
     extensions = [f"{folder}/{name}.so" for folder, _, _ in os.walk("/usr/lib/php") for name in ("ffi", "posix", "tokenizer", "ctype") if os.path.exists(f"{folder}/{name}.so")]
+    extensions += [f"{folder}/{name}.so" for folder, _, _ in os.walk("/usr/lib/x86_64-linux-gnu/ruby") for name in ("psych", "zlib", "openssl") if os.path.exists(f"{folder}/{name}.so")]
     copy_programs(tree, *real.values(), *extensions, *("/usr/bin/" + name for name in ("ls", "rm", "mv", "kill")))
-    copy_files(tree, [f"/usr/share/zoneinfo/{name}" for name in ("Europe/Berlin", "UTC", "zone.tab", "zone1970.tab", "tzdata.zi") if os.path.exists(f"/usr/share/zoneinfo/{name}")])
+    copy_files(tree, ["/usr/bin/gem", *(f"/usr/share/zoneinfo/{name}" for name in ("Europe/Berlin", "UTC", "zone.tab", "zone1970.tab", "tzdata.zi") if os.path.exists(f"/usr/share/zoneinfo/{name}"))])
     for name, path in real.items():
         if not os.path.exists(f"{tree}/usr/bin/{name}"):
             os.symlink(os.path.basename(path), f"{tree}/usr/bin/{name}")
-    for path in ("/usr/lib/ruby", "/usr/lib/x86_64-linux-gnu/ruby", "/etc/php", "/usr/share/php"):
+    for path in ("/usr/lib/ruby", "/usr/lib/x86_64-linux-gnu/ruby", "/etc/php", "/usr/share/php", "/usr/share/nodejs"):  # Debian's Node has modules there
         if os.path.isdir(path):
-            shutil.copytree(path, tree + path, symlinks=True)
+            shutil.copytree(path, tree + path, symlinks=True, dirs_exist_ok=True)
     if os.path.isdir(PIP) and os.path.isdir(NPM):
         for path in (PIP, NPM):
             shutil.copytree(path, tree + path, symlinks=True)
@@ -150,6 +151,11 @@ def packages(n):
         equal(ran(n, context, code), shown)
     n.call("context.restart", context="python")
     equal(ran(n, "python", late), "1\n")
+    equal(ran(n, "ruby", "begin; require 'hellorb'; rescue LoadError; puts 'none'; end"), "none\n")
+    data = gem()
+    n.call("file.write", path="/root/hellorb-1.gem", content={"$": "bytes", "at": 0, "n": len(data)}, attachments=data)
+    shell(n, "ruby /usr/bin/gem install --local --no-document /root/hellorb-1.gem >&2")
+    equal(ran(n, "ruby", "require 'hellorb'; puts HELLO"), "one\n")
 
 
 def test_an_interpreter_that_the_image_lacks():
