@@ -9,6 +9,7 @@ import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from cloche import equal, need_ordinary_user
+from clocks import Clock
 from disk import Disk
 from http_client import Http
 from rpc import DAEMON, HANG, Daemon, Failed, Frames
@@ -185,6 +186,35 @@ def test_a_full_disk():
             equal((names(frames), frames.call("snapshot.list")), ({"a": "running"}, {"snapshots": []}))
             disk.free()
             equal(len(forked(frames.call("sandbox.fork", sandbox="a", count=3))), 3)  # the twin: they share one archive
+
+
+STOPPER = "exec bash -c 'while :; do for d in /proc/[0-9]*; do p=${d#/proc/}; [ $p = 1 ] || [ $p = $$ ] || kill -STOP $p; done; done 2> /dev/null'"
+
+
+def held_up(frames, method, **params):
+    """A request whose program the guest has stopped: it may come too late at first."""
+    while frames.is_answered(number := frames.ask(method, **params), within=2):
+        for row in frames.wait(number).get("sandboxes", []):
+            frames.call("sandbox.delete", sandbox=row["sandbox"])
+    return number
+
+
+def test_a_guest_that_stops_the_packing_program():
+    """The request fails after its time, and the sandbox is as before; without a state directory too."""
+    for options in ((), ("--state-dir", "")):
+        with Clock() as clock, Daemon(*options, env=clock.env) as daemon, daemon.frames() as frames:
+            shell(frames, "a", "mkdir d; for ((i = 0; i < 2000; i++)); do echo $i > d/$i; done")
+            frames.call("process.start", sandbox="a", process="p", command=STOPPER)
+            number = held_up(frames, "sandbox.fork", sandbox="a")
+            clock.let_pass(31, frames)
+            clock.let_pass(31, frames)
+            try:
+                raise AssertionError(frames.wait(number))
+            except Failed as error:
+                assert error.name == "resource" and "no byte came for 30 s" in error.message, error.message
+            equal(names(frames), {"a": "running"})
+            frames.call("process.kill", sandbox="a", process="p", graceMs=0)
+            equal(len(forked(frames.call("sandbox.fork", sandbox="a"))), 1)  # the twin
 
 
 def test_they_outlive_a_killed_daemon():

@@ -7,9 +7,11 @@
 #include "base/fd.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 struct copy {
@@ -19,6 +21,9 @@ struct copy {
         int fd; /* to pack into; -EBADF: this copy unpacks */
         int is_in;
         int32_t pid; /* 0: not started yet */
+        off_t size;  /* of the file at moved_ns */
+        uint64_t moved_ns;
+        int is_stalled;
         copy_done done;
         void *data;
 };
@@ -56,7 +61,12 @@ static void conclude(struct copy *copy, int wait_status)
         void *data = copy->data;
         struct cloche_err e = {0};
 
-        if (wait_status)
+        if (copy->is_stalled)
+                r = err_set(&e, CLOCHE_E_RESOURCE,
+                            "the files could not be %s: no byte came for %d s, as if a program of the sandbox had "
+                            "stopped the one that reads them",
+                            what, (int)(SANDBOX_STALLED_NS / 1000000000));
+        else if (wait_status)
                 r = err_set(&e, CLOCHE_E_RESOURCE, "the files could not be %s: the file program ended with %s %d", what,
                             WIFSIGNALED(wait_status) ? "signal" : "status",
                             WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status));
@@ -66,6 +76,26 @@ static void conclude(struct copy *copy, int wait_status)
         if (r < 0)
                 fd_close(&fd);
         done(data, fd, r < 0 ? &e : NULL);
+}
+
+/* Only of those that pack: nothing of a guest runs beside the others. */
+void sandbox_copies_tidy(struct sandbox *s, uint64_t now_ns)
+{
+        struct copy *copy;
+
+        TAILQ_FOREACH (copy, &s->copies, link) {
+                struct stat st;
+
+                if (copy->fd < 0 || copy->is_in || !copy->pid || fstat(copy->fd, &st) < 0)
+                        continue;
+                if (!copy->moved_ns || st.st_size != copy->size)
+                        copy->moved_ns = now_ns;
+                copy->size = st.st_size;
+                if (now_ns - copy->moved_ns < SANDBOX_STALLED_NS)
+                        continue;
+                copy->is_stalled = 1;
+                (void)sandbox_send_kill(copy->control, copy->pid, SIGKILL, 0, NULL, 0, NULL, NULL, NULL);
+        }
 }
 
 void sandbox_copies_exited(struct sandbox *s, const struct control *control, const struct init_answer *exit)

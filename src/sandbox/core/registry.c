@@ -1,5 +1,6 @@
 /* All sandboxes of an engine: created, listed, updated, stopped when idle. Runs in:
  * cloched-engine, on its loop, with the rights of the daemon's user. */
+#include "copy.h"
 #include "sandbox/context/notebook.h"
 #include "sandbox/context/prewarm.h"
 #include "sandbox/environment/layer.h"
@@ -77,6 +78,8 @@ static int is_save_due(const struct sandbox *s, uint64_t now_ns)
 static void tidy(struct sandbox *s, uint64_t now_ns)
 {
         sandbox_updates_settle(s);
+        sandbox_store_tidy(s, now_ns);
+        sandbox_copies_tidy(s, now_ns);
         sandbox_deadline_tidy(s, now_ns);
         sandbox_metrics_tidy(s, now_ns);
         if (s->state != SANDBOX_RUNNING)

@@ -80,6 +80,8 @@ struct sandboxes {
         void *stopped_data;
 };
 
+#define SANDBOX_STALLED_NS UINT64_C(30000000000) /* without a byte from the program that packs files */
+
 struct sandbox {
         TAILQ_ENTRY(sandbox) link;
         struct sandboxes *all;
