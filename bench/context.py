@@ -58,6 +58,7 @@ def peers(stack, without):
 def main():
     options = arguments()
     os.environ["CLOCHE_BUILD"] = os.path.abspath(options.build)
+    os.environ["CLOCHE_SOURCE"] = SOURCE
     sys.path[:0] = [os.path.join(SOURCE, below) for below in ("tests/daemon", "bench/peers", "bench/clients")]
     import context_parts
     from context_sides import Frames, OverHttp

@@ -166,6 +166,7 @@ def main():
     parser.add_argument("--idle", type=int, default=1000)
     options = parser.parse_args()
     os.environ["CLOCHE_BUILD"] = os.path.abspath(options.build)
+    os.environ["CLOCHE_SOURCE"] = SOURCE
     sys.path.insert(0, os.path.join(SOURCE, "tests/daemon"))
     from rpc import Daemon
     with Daemon() as daemon:

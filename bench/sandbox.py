@@ -10,7 +10,7 @@ milliseconds.
 
 Parts: execute, stream, start, session (sides in turn), sandbox (Cloche alone: upstream's unit is a
 container, which is not there), concurrent (N at once, from N threads), transfer (100 MiB there and
-back), idle (memory of N sandboxes with a session each, all processes), paused (the same N, frozen: what they cost the daemon), cli. As
+back), idle (memory of N sandboxes with a session each, all processes), paused (the same N, frozen: what they cost the daemon), copies (forks, snapshots, pauses), cli. As
 root, for the peer makes pid namespaces."""
 import argparse
 import contextlib
@@ -20,7 +20,7 @@ import sys
 from parts import add_only, parts_of
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PARTS = ("execute", "stream", "start", "session", "sandbox", "concurrent", "transfer", "cli", "idle", "paused")
+PARTS = ("execute", "stream", "start", "session", "sandbox", "concurrent", "transfer", "cli", "idle", "paused", "copies")
 
 
 def arguments():
@@ -40,6 +40,7 @@ def arguments():
 def main():
     options = arguments()
     os.environ["CLOCHE_BUILD"] = os.path.abspath(options.build)
+    os.environ["CLOCHE_SOURCE"] = SOURCE
     sys.path[:0] = [os.path.join(SOURCE, below) for below in ("tests/daemon", "bench/peers", "bench/clients")]
     import upstream
     import sandbox_parts

@@ -324,6 +324,49 @@ def name_of(pid):
     return ""
 
 
+def copies(table, sides, options):
+    """Forks and snapshots, and pauses of one whose process has 200 MiB."""
+    cloche, rounds = sides[0], max(20, options.rounds // 10)
+    http = cloche.connect()
+
+    def ask(path, **body):
+        return timed(lambda: http.ask("POST", "/v1/sandboxes" + path, body))
+
+    def rounds_of(what, act):
+        table.add(what, cloche.name, [act(number) for number in range(rounds)])
+
+    def fork(number):
+        ms, answer = ask("/copied/fork", names=[f"copy-{number}"])
+        expect(not answer["omitted"], answer)
+        http.ask("DELETE", f"/v1/sandboxes/copy-{number}")
+        return ms
+
+    def begin(number):
+        ms, answer = ask("", sandbox=f"begun-{number}", snapshot="taken")
+        expect(answer["created"], answer)
+        http.ask("DELETE", f"/v1/sandboxes/begun-{number}")
+        return ms
+
+    ask("", sandbox="copied")
+    ask("/copied/snapshot", snapshot="taken")
+    rounds_of("start from a snapshot", begin)
+    rounds_of("a fork without contexts", fork)
+    ask("/copied/context/create", context="c", language="python", forkable=True)
+    ask("/copied/context/run", context="c", code="x = 1")
+    rounds_of("a fork with a context of Python", fork)
+    ask("/copied/process/start", process="big", command="exec python3 -uc \"x = b'x' * (200 << 20); print('made'); import time; time.sleep(1000)\"")
+    ask("/copied/process/wait", process="big", text="made")
+    pauses, resumes = [], []
+    for _ in range(rounds):
+        pauses.append(ask("/copied/pause", save=False)[0])
+        resumes.append(ask("/copied/resume")[0])
+    table.add("pause with 200 MiB, without a save", cloche.name, pauses)
+    table.add("resume with 200 MiB", cloche.name, resumes)
+    http.ask("DELETE", "/v1/sandboxes/copied")
+    http.ask("DELETE", "/v1/snapshots/taken")
+    http.close()
+
+
 def paused(table, sides, options):
     """The boxes' own memory is frozen with them; the rest is the daemon's."""
     cloche, count, seconds = sides[0], options.idle, 20

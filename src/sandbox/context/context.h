@@ -205,10 +205,11 @@ void context_fork_abort(struct context_fork *fork, struct context *c, const stru
 /* The context reported that it could not be forked. */
 void context_fork_failed(struct context_fork *fork, const json_t *about);
 /* Fork a live context into other sandboxes. context_branch_begin stops it, as soon as it is
- * idle; prepared is called then. context_branch_go forks it into these sandboxes, which run;
+ * idle; prepared is called then. context_branch_go forks it into these sandboxes, whose boxes
+ * are there; the copies stand still until context_branch_enter, when the files are in place.
  * done follows, once, unless context_branch_cancel is called, and also if it could not be
  * prepared. None is called from within a function of this header. The context goes on when all
- * forks are made, or at the end. */
+ * forks are made and context_branch_packed was called, or at the end. */
 struct context_branch_owner {
         void (*prepared)(void *data);
         void (*done)(void *data, const struct cloche_err *e);
@@ -219,6 +220,8 @@ struct context_fork *context_branch_begin(struct context *c, unsigned count, con
                                           struct cloche_err *e);
 /* A failure ends the fork: done is not called. */
 CLOCHE_MUST_CHECK int context_branch_go(struct context_fork *fork, struct sandbox *const *to, struct cloche_err *e);
+void context_branch_packed(struct context_fork *fork);
+CLOCHE_MUST_CHECK int context_branch_enter(struct context_fork *fork, struct cloche_err *e);
 void context_branch_cancel(struct context_fork *fork);
 void context_checkpoints_free(struct context *c);
 unsigned context_checkpoints_count(const struct context *c);

@@ -33,6 +33,8 @@ struct context_fork {
         int needs_files; /* pack the workspace into files_fd */
         int files_fd;    /* in a rollback, that of the checkpoint */
         struct copy *packing;
+        int is_packing; /* a BRANCH: its owner packs the files that the memory of the context belongs to */
+        int may_enter;  /* a BRANCH: the files are in place */
         int is_prepared;
         unsigned ordered, making; /* numbers of boxes */
         unsigned count;
@@ -183,7 +185,7 @@ static void resume_origin_if_all(struct context_fork *fork)
         for (unsigned i = 0; i < fork->count; i++)
                 if (!fork->children[i].is_forked)
                         return;
-        if (fork->from && !fork->packing)
+        if (fork->from && !fork->packing && !fork->is_packing)
                 resume_origin(fork);
 }
 
@@ -219,7 +221,7 @@ static int fill(struct child *child, struct cloche_err *e)
         struct sandbox *s = child->to->sandbox;
         int is_apart = child->to->is_apart;
 
-        if (!child->is_made || child->copy || fork->packing)
+        if (!child->is_made || child->copy || fork->packing || (fork->kind == BRANCH && !fork->may_enter))
                 return 0;
         if (fork->files_fd >= 0 && fork->kind != CHECKPOINT) /* a checkpoint keeps them packed */
                 return sandbox_copy_in(s, is_apart ? &child->to->control : &s->control, fork->files_fd, !is_apart,
@@ -520,6 +522,7 @@ struct context_fork *context_branch_begin(struct context *c, unsigned count, con
         if (!fork)
                 return NULL;
         fork->owner = *owner;
+        fork->is_packing = 1;
         return begin(fork, e) < 0 ? NULL : fork;
 }
 
@@ -540,6 +543,28 @@ int context_branch_go(struct context_fork *fork, struct sandbox *const *to, stru
         }
         if (r == 0)
                 r = make_boxes(fork, &error);
+        if (r == 0)
+                return 0;
+        fork->owner.done = NULL;
+        cancel_fork(fork, &error);
+        *e = error;
+        return r;
+}
+
+void context_branch_packed(struct context_fork *fork)
+{
+        fork->is_packing = 0;
+        resume_origin_if_all(fork);
+}
+
+int context_branch_enter(struct context_fork *fork, struct cloche_err *e)
+{
+        struct cloche_err error;
+        int r = 0;
+
+        fork->may_enter = 1;
+        for (unsigned i = 0; i < fork->count && r == 0; i++)
+                r = fill(&fork->children[i], &error);
         if (r == 0)
                 return 0;
         fork->owner.done = NULL;

@@ -693,10 +693,13 @@ static void on_made(void *data, struct keeper_reply *reply)
                 r = sandbox_connections_open(s, s->network_policy, &e);
         if (r == 0)
                 r = sandbox_mounts_serve(s, reply->answer->mount_user, &e);
-        if (r < 0)
+        if (r < 0) {
                 fail_start(s, &e);
-        else
-                restore_when_ready(s);
+                return;
+        }
+        if (s->holder && s->on_box)
+                s->on_box(s);
+        restore_when_ready(s);
 }
 
 static int make_box(struct sandbox *s, struct cloche_err *e)

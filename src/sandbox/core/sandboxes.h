@@ -92,8 +92,9 @@ struct sandbox {
         int is_untried;   /* sandbox.create or sandbox.fork made it, and it has not run yet */
         int awaits_files; /* that another one is saving for it: until then no definition is written, and it does not run
                            */
-        struct sandbox **holder; /* set to NULL when it is freed; or NULL */
-        int given_fd;            /* without a state directory: the archive of files that it begins with; -EBADF: none */
+        struct sandbox **holder;           /* set to NULL when it is freed; or NULL */
+        void (*on_box)(struct sandbox *s); /* with a holder: its box is made, and waits for its files; or NULL */
+        int given_fd; /* without a state directory: the archive of files that it begins with; -EBADF: none */
         enum sandbox_plan plan;
         const char *cause;   /* of the stop or the pause that is under way, for its log; NULL: a request */
         json_t *log;         /* without a state directory; NULL: no line yet */

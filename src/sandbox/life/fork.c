@@ -1,9 +1,11 @@
 /* sandbox.fork: new sandboxes with the definition, the files and the contexts of one that goes on.
  *
- *   its contexts stop ──▶ its files are packed ──▶ linked into the forks ──▶ these run ──▶ the contexts are forked
- *   (context/fork.c)      by its save              before their definitions                  into them, and go on
+ *   its contexts stop ──▶ its files are packed ──▶ linked into the forks ──▶ these run ──▶ the copies of
+ *   (context/fork.c)  │   by its save              before their definitions            ▲   the contexts go on
+ *   boxes of forks ───┴─▶ the contexts are forked into them ───────────────────────────┘
  *
- * The boxes of the forks are made meanwhile, and wait for the files. A failure at any step
+ * The contexts stand still until both are done, so that memory and files of a fork are of one
+ * moment. A failure at any step
  * removes all forks; a context that cannot be forked is none, and listed in the answer. A
  * stopped sandbox has stopped forks, with its saved files. Runs in: cloched-engine, on its loop,
  * with the rights of the daemon's user. */
@@ -18,6 +20,7 @@
 #include "sandbox/environment/packages.h"
 
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +33,7 @@ struct child {
         char name[SANDBOX_NAME_MAX];
         struct sandbox *sandbox;         /* NULL: not made yet, or deleted by a client and gone */
         struct sandbox_request *waiting; /* sandbox.resume, which is answered when it runs; or NULL */
+        int has_box;
 };
 
 /* A context that comes along. */
@@ -47,7 +51,7 @@ struct sandbox_fork {
         json_t *omitted;
         TAILQ_HEAD(branch_list, branch) branches;
         struct copy *copy; /* without a state directory */
-        int is_saving, has_files, is_going;
+        int is_saving, is_packing, has_files, has_gone, is_going;
         unsigned count, runs;
         struct child children[];
 };
@@ -161,7 +165,7 @@ static void succeed_if_all(struct sandbox_fork *fork)
 /* -- contexts ----------------------------------------------------------------------------------------------------- */
 
 static void pack_if_prepared(struct sandbox_fork *fork);
-static void go_if_all(struct sandbox_fork *fork);
+static void enter_if_all(struct sandbox_fork *fork);
 
 static void omit_context(struct sandbox_fork *fork, const char *name, const char *reason)
 {
@@ -184,7 +188,7 @@ static void on_forked(void *data, const struct cloche_err *e)
         branch->context_fork = NULL;
         if (e)
                 omit_context(fork, branch->name, e->msg);
-        if (!fork->has_files)
+        if (!fork->is_packing)
                 pack_if_prepared(fork);
         else
                 succeed_if_all(fork);
@@ -247,27 +251,45 @@ static void begin_branches(struct sandbox_fork *fork)
         }
 }
 
-/* All forks run, so their boxes are there. */
-static void go_if_all(struct sandbox_fork *fork)
+/* The boxes of the forks are there, and the contexts stand still: fork them while the files are
+ * on their way. */
+static void go_if_boxes(struct sandbox_fork *fork)
 {
         struct sandbox *to[FORKS_MAX];
         struct branch *branch;
+        struct cloche_err e;
 
-        struct cloche_err gone;
+        if (!fork->is_packing || fork->has_gone || check_children(fork, &e) < 0)
+                return;
+        for (unsigned i = 0; i < fork->count; i++) {
+                if (!fork->children[i].has_box)
+                        return;
+                to[i] = fork->children[i].sandbox;
+        }
+        fork->has_gone = 1;
+        TAILQ_FOREACH (branch, &fork->branches, link) {
+                if (!branch->context_fork || context_branch_go(branch->context_fork, to, &e) == 0)
+                        continue;
+                branch->context_fork = NULL;
+                omit_context(fork, branch->name, e.msg);
+        }
+}
+
+/* All forks run, with their files. */
+static void enter_if_all(struct sandbox_fork *fork)
+{
+        struct branch *branch;
+        struct cloche_err e;
 
         if (fork->runs < fork->count)
                 return;
-        if (check_children(fork, &gone) < 0) {
-                fail(fork, &gone);
+        if (check_children(fork, &e) < 0) {
+                fail(fork, &e);
                 return;
         }
         fork->is_going = 1;
-        for (unsigned i = 0; i < fork->count; i++)
-                to[i] = fork->children[i].sandbox;
         TAILQ_FOREACH (branch, &fork->branches, link) {
-                struct cloche_err e;
-
-                if (!branch->context_fork || context_branch_go(branch->context_fork, to, &e) == 0)
+                if (!branch->context_fork || context_branch_enter(branch->context_fork, &e) == 0)
                         continue;
                 branch->context_fork = NULL;
                 omit_context(fork, branch->name, e.msg);
@@ -289,7 +311,7 @@ static void on_runs(void *data, const json_t *result, const struct buf *attachme
         (void)result, (void)attachments;
         child->waiting = NULL;
         child->fork->runs++;
-        go_if_all(child->fork);
+        enter_if_all(child->fork);
 }
 
 static void on_start_failed(void *data, const struct cloche_err *e, const json_t *about)
@@ -301,6 +323,14 @@ static void on_start_failed(void *data, const struct cloche_err *e, const json_t
         fail(child->fork, e);
 }
 
+static void on_box(struct sandbox *s)
+{
+        struct child *child = (struct child *)((char *)s->holder - offsetof(struct child, sandbox));
+
+        child->has_box = 1;
+        go_if_boxes(child->fork);
+}
+
 static int make_child(struct child *child, const json_t *heritage, struct cloche_err *e)
 {
         struct sandbox *from = child->fork->from, *s = sandbox_new(from->all, from->principal, child->name, e);
@@ -309,6 +339,7 @@ static int make_child(struct child *child, const json_t *heritage, struct cloche
                 return -(int)e->code;
         child->sandbox = s;
         s->holder = &child->sandbox;
+        s->on_box = on_box;
         s->awaits_files = 1;
         s->is_untried = from->state != SANDBOX_STOPPED;
         return sandbox_heritage_take(s, heritage, e);
@@ -370,14 +401,20 @@ static int give_files(struct child *child, int fd, struct cloche_err *e)
 
 static void give_all(struct sandbox_fork *fork, int fd)
 {
+        struct branch *branch;
         struct cloche_err e;
         int r = check_children(fork, &e);
 
         fork->has_files = 1;
         for (unsigned i = 0; i < fork->count && r == 0; i++)
                 r = give_files(&fork->children[i], fd, &e);
-        if (r < 0)
+        if (r < 0) {
                 fail(fork, &e);
+                return;
+        }
+        TAILQ_FOREACH (branch, &fork->branches, link)
+                if (branch->context_fork)
+                        context_branch_packed(branch->context_fork);
 }
 
 static void on_packed(void *data)
@@ -416,13 +453,14 @@ static void pack_if_prepared(struct sandbox_fork *fork)
         TAILQ_FOREACH (branch, &fork->branches, link)
                 if (branch->context_fork && !branch->is_prepared)
                         return;
-        if (fork->from->all->state_fd < 0) {
-                if (sandbox_copy_out(fork->from, &fork->from->control, "/", on_copied, fork, &fork->copy, &e) < 0)
-                        fail(fork, &e);
-                return;
+        fork->is_packing = 1;
+        go_if_boxes(fork);
+        if (fork->from->all->state_fd >= 0) {
+                fork->is_saving = 1;
+                sandbox_store_save_for(fork->from, on_packed, on_saved, fork);
+        } else if (sandbox_copy_out(fork->from, &fork->from->control, "/", on_copied, fork, &fork->copy, &e) < 0) {
+                fail(fork, &e);
         }
-        fork->is_saving = 1;
-        sandbox_store_save_for(fork->from, on_packed, on_saved, fork);
 }
 
 /* -- the method --------------------------------------------------------------------------------------------------- */
