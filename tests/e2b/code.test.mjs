@@ -4,7 +4,9 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 
-const { Sandbox } = createRequire(join(process.env.E2B_CLIENTS, "x.js"))("@e2b/code-interpreter");
+import { programsOf } from "./readme.mjs";
+
+const { Sandbox, Volume } = createRequire(join(process.env.E2B_CLIENTS, "x.js"))("@e2b/code-interpreter");
 let box;
 
 before(async () => { box = await Sandbox.create({ timeoutMs: 300_000 }); });
@@ -66,4 +68,11 @@ test("variables of one cell are gone after it", async () => {
         assert.match((await box.runCode(read.python)).logs.stdout.join(""), /^None/);
         await assert.rejects(box.runCode("1", { envs: { "a b": "1" } }), /400/);
         await assert.rejects(box.runCode("1", { language: "ruby", envs }), /400/);
+});
+
+test("the programs of the package's README do what they say", async () => {
+        const programs = await programsOf("@e2b/code-interpreter");
+        assert.ok(programs.length >= 2);
+        for (const { text, printed, expected } of programs) assert.deepEqual(printed, expected, text);
+        await Volume.destroy("my-volume");
 });

@@ -5,6 +5,8 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 
+import { programsOf } from "./readme.mjs";
+
 const { Sandbox, Volume } = createRequire(join(process.env.E2B_CLIENTS, "x.js"))("e2b");
 let box;
 
@@ -246,4 +248,11 @@ test("forks and snapshots have files of their own", async () => {
         for (const own of [one, two, begun]) await own.kill();
         const [point] = await box.getMetrics();
         assert.ok(point.memUsed > 0 && point.memTotal > point.memUsed, JSON.stringify(point));
+});
+
+test("the programs of the package's README do what they say", async () => {
+        const programs = await programsOf("e2b");
+        assert.ok(programs.length >= 2);
+        for (const { text, printed, expected } of programs) assert.deepEqual(printed, expected, text);
+        await Volume.destroy("my-volume");
 });

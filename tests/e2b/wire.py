@@ -245,6 +245,18 @@ def test_ids_and_metadata_survive_a_crash():
         equal(client.data("GET", "/files?path=kept", box)[::2], (200, b"kept"))
 
 
+def test_metrics_of_several_sandboxes():
+    with served() as (_, env):
+        client = Client(env)
+        ids = [client.box()["sandboxID"] for _ in range(2)]
+        ask = lambda query: client.control("GET", "/sandboxes/metrics" + query)
+        wait_for(lambda: sorted(ask(f"?sandbox_ids={ids[0]},inone,{ids[1]}")[1]["sandboxes"]) == sorted(ids), "each has a sample")
+        point = ask("?sandbox_ids=" + ids[0])[1]["sandboxes"][ids[0]]
+        assert point["memUsed"] > 0 and point["timestampUnix"] > 0, point
+        equal(ask("?sandbox_ids=inone")[1], {"sandboxes": {}})
+        equal([ask(query)[0] for query in ("", "?sandbox_ids=" + "a," * 100)], [400, 400])
+
+
 def test_watchers_that_are_polled():
     with served() as (_, env):
         client = Client(env)

@@ -242,12 +242,11 @@ static double percent(const json_t *sample, const json_t *before, double interva
         return before && used_ms > 0 ? (double)(int64_t)(used_ms / interval_ms * 10000) / 100 : 0;
 }
 
-static void on_metrics(struct e2b_request *q, const struct door_reply *reply)
+/* The samples as points of the API, a new reference. */
+static json_t *points_of(const struct e2b_request *q, const json_t *metrics, uint64_t from, uint64_t to)
 {
-        const json_t *samples = json_object_get(reply->result, "samples");
-        double interval_ms = (double)json_integer_value(json_object_get(reply->result, "intervalMs"));
-        char *start = e2b_query(q, "start"), *end = e2b_query(q, "end");
-        uint64_t from = start ? strtoull(start, NULL, 10) : 0, to = end ? strtoull(end, NULL, 10) : UINT64_MAX;
+        const json_t *samples = json_object_get(metrics, "samples");
+        double interval_ms = (double)json_integer_value(json_object_get(metrics, "intervalMs"));
         json_int_t cpus = limit_of(q->described, "cpuPercent");
         json_t *points = json_array();
 
@@ -266,9 +265,18 @@ static void on_metrics(struct e2b_request *q, const struct door_reply *reply)
                                                         "diskUsed", value_of(sample, "diskBytes"), "diskTotal",
                                                         limit_of(q->described, "diskBytes")));
         }
+        return points;
+}
+
+static void on_metrics(struct e2b_request *q, const struct door_reply *reply)
+{
+        char *start = e2b_query(q, "start"), *end = e2b_query(q, "end");
+
+        e2b_answer(q, 200,
+                   points_of(q, reply->result, start ? strtoull(start, NULL, 10) : 0,
+                             end ? strtoull(end, NULL, 10) : UINT64_MAX));
         free(start);
         free(end);
-        e2b_answer(q, 200, points);
 }
 
 static void metrics_found(struct e2b_request *q, const struct door_reply *reply)
@@ -280,4 +288,86 @@ static void metrics_found(struct e2b_request *q, const struct door_reply *reply)
 void e2b_on_metrics(struct e2b_request *q)
 {
         e2b_find(q, metrics_found);
+}
+
+/* -- metrics of several ------------------------------------------------------------------------------------------ */
+
+struct several {
+        char *names; /* with commas */
+        const char *next;
+        json_t *points; /* the newest of each, by name */
+};
+
+static void several_done(void *state)
+{
+        struct several *all = state;
+
+        json_decref(all->points);
+        free(all->names);
+        free(all);
+}
+
+static void next_of_several(struct e2b_request *q);
+
+static void on_point(struct e2b_request *q, const struct door_reply *reply)
+{
+        const struct several *all = q->state;
+        json_t *points = reply->e ? NULL : points_of(q, reply->result, 0, UINT64_MAX);
+        size_t count = json_array_size(points);
+
+        if (count > 0)
+                json_object_set(all->points, q->door.sandbox, json_array_get(points, count - 1));
+        json_decref(points);
+        next_of_several(q);
+}
+
+/* One that does not exist is left out. */
+static void on_one(struct e2b_request *q, const struct door_reply *reply)
+{
+        json_decref(q->described);
+        q->described = reply->e ? NULL : json_deep_copy(reply->result);
+        if (reply->e) {
+                next_of_several(q);
+                return;
+        }
+        q->fail = on_point;
+        e2b_call(q, "sandbox.metrics", json_object(), NULL, on_point);
+}
+
+static void next_of_several(struct e2b_request *q)
+{
+        struct several *all = q->state;
+        size_t size = strcspn(all->next, ",");
+
+        free(q->door.sandbox);
+        q->door.sandbox = size > 0 ? strndup(all->next, size) : NULL;
+        all->next += size + (all->next[size] == ',');
+        if (!q->door.sandbox) {
+                e2b_answer(q, 200, json_pack("{s:O}", "sandboxes", all->points));
+                return;
+        }
+        q->fail = on_one;
+        e2b_call(q, "sandbox.get", json_object(), NULL, on_one);
+}
+
+void e2b_on_metrics_of_several(struct e2b_request *q)
+{
+        struct several *all = calloc(1, sizeof(*all));
+        size_t count = 1;
+
+        if (!all) {
+                e2b_refuse(q, 500, "internal", "out of memory");
+                return;
+        }
+        q->state = all;
+        q->state_done = several_done;
+        all->names = e2b_query(q, "sandbox_ids");
+        all->next = all->names;
+        all->points = json_object();
+        for (const char *at = all->names; at && *at; at++)
+                count += *at == ',';
+        if (!all->names || count > LIST_MAX)
+                e2b_refuse(q, 400, "invalid_argument", "'sandbox_ids' must be 1 to %d ids with commas", LIST_MAX);
+        else
+                next_of_several(q);
 }

@@ -15,6 +15,7 @@ static const struct e2b_route control[] = {
         {"POST", "/v2/sandboxes", E2B_CONTROL, e2b_on_create},
         {"GET", "/sandboxes", E2B_CONTROL, e2b_on_list},
         {"GET", "/v2/sandboxes", E2B_CONTROL, e2b_on_list},
+        {"GET", "/sandboxes/metrics", E2B_CONTROL, e2b_on_metrics_of_several},
         {"GET", "/sandboxes/{id}", E2B_CONTROL, e2b_on_get},
         {"DELETE", "/sandboxes/{id}", E2B_CONTROL, e2b_on_kill},
         {"POST", "/sandboxes/{id}/timeout", E2B_CONTROL, e2b_on_timeout},
