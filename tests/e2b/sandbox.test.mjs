@@ -213,6 +213,7 @@ test("networks are closed by the clients' words", async () => {
         assert.notEqual((await closed.commands.run("getent hosts example.org || echo none")).stdout, "");
         await closed.kill();
         await fails(Sandbox.create({ network: { maskRequestHost: "x" } }), "SandboxError", /network.maskRequestHost/);
+        await fails(Sandbox.create({ network: { allowPublicTraffic: false } }), "SandboxError", /allowPublicTraffic/);
 });
 
 test("volumes outlive sandboxes", async () => {

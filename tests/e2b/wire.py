@@ -245,6 +245,17 @@ def test_ids_and_metadata_survive_a_crash():
         equal(client.data("GET", "/files?path=kept", box)[::2], (200, b"kept"))
 
 
+def test_sandboxes_at_their_end():
+    with served() as (_, env):
+        client = Client(env)
+        for options, on_timeout in (({}, "kill"), ({"autoPause": True}, "pause"), ({"autoPause": True, "autoPauseMemory": False}, "pause")):
+            box = client.box(timeout=1, **options)
+            detail = client.control("GET", "/sandboxes/" + box["sandboxID"])[1]
+            equal(detail["lifecycle"], {"autoResume": False, "onTimeout": on_timeout})
+            wait_for(lambda: client.control("GET", "/sandboxes/" + box["sandboxID"])[1].get("state") != "running", "it ends")
+            equal(client.control("GET", "/sandboxes/" + box["sandboxID"])[1].get("state"), None if on_timeout == "kill" else "paused")
+
+
 def test_metrics_of_several_sandboxes():
     with served() as (_, env):
         client = Client(env)

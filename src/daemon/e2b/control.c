@@ -83,6 +83,14 @@ static json_t *policy_of(struct e2b_request *q, const json_t *network, int has_i
                         *ret_refused = 1;
                         return NULL;
                 }
+        if (json_is_false(json_object_get(network, "allowPublicTraffic"))) {
+                e2b_refuse(q, 400, "invalid_argument",
+                           "'network.allowPublicTraffic' false is not supported here: who reaches this port of "
+                           "loopback "
+                           "reaches the ports of sandboxes");
+                *ret_refused = 1;
+                return NULL;
+        }
         if (!is_closed && json_array_size(allow) > 0 && json_array_size(deny) > 0) {
                 e2b_refuse(q, 400, "invalid_argument",
                            "'network.allowOut' beside 'network.denyOut' is supported only if that denies 0.0.0.0/0");
@@ -130,6 +138,13 @@ static json_t *options_of(const struct e2b_request *q, int has_internet)
         return door_put(options, "network", json_is_object(network) ? json_incref(network) : NULL);
 }
 
+static const char *end_action_of(const json_t *body)
+{
+        if (!json_is_true(json_object_get(body, "autoPause")))
+                return "delete";
+        return json_is_false(json_object_get(body, "autoPauseMemory")) ? "stop" : "pause"; /* stop keeps files alone */
+}
+
 /* The parameters of sandbox.create; NULL: the request was refused. */
 static json_t *params_of(struct e2b_request *q, const char *template)
 {
@@ -143,8 +158,7 @@ static json_t *params_of(struct e2b_request *q, const char *template)
                 return NULL;
         options = options_of(q, has_internet);
         params = json_pack("{s:o, s:o, s:o, s:i, s:s}", "env", env_of(q), "labels", labels_of(q, template, options),
-                           "lifetimeMs", e2b_lifetime(timeout_s), "idleMs", 0, "endAction",
-                           json_is_true(json_object_get(q->body, "autoPause")) ? "pause" : "delete");
+                           "lifetimeMs", e2b_lifetime(timeout_s), "idleMs", 0, "endAction", end_action_of(q->body));
         json_decref(options);
         if (json_array_size(json_object_get(q->body, "volumeMounts")) > 0)
                 json_object_set(params, "volumes", json_object_get(q->body, "volumeMounts"));

@@ -134,7 +134,7 @@ json_t *e2b_describe_in_detail(const struct e2b_request *q, const json_t *descri
         door_put(answer, "envdAccessToken", json_incref(json_object_get(access, "envdAccessToken")));
         door_put(answer, "lifecycle",
                  json_pack("{s:b, s:s}", "autoResume", json_is_true(json_object_get(options, "autoResume")),
-                           "onTimeout", action && strcmp(action, "pause") == 0 ? "pause" : "kill"));
+                           "onTimeout", action && strcmp(action, "delete") != 0 ? "pause" : "kill"));
         door_put(answer, "allowInternetAccess", json_boolean(!json_is_false(json_object_get(options, "internet"))));
         door_put(answer, "network", json_incref(json_object_get(options, "network")));
         json_decref(access);
