@@ -501,15 +501,15 @@ def run_step(command, *user):
 def test_a_template_of_an_image_has_root_if_its_steps_ask():
     with served(*image_store()) as (_, env):
         client = Client(env)
-        root = {"Authorization": "Basic " + base64.b64encode(b"root:").decode()}
+        root, user = ({"Authorization": "Basic " + base64.b64encode(name).decode()} for name in (b"root:", b"user:"))
         state, log, reason = build(client, "plain", [run_step("id -u; echo changed > /etc/changed; [ ! -e /etc/none ]")], fromImage="tools:1")
         equal((state, reason), ("ready", None), log)
         state, log, reason = build(client, "rooted", [run_step("id -u", "root"), run_step("id -u"), {"type": "USER", "args": ["root"]}, run_step("id -u; echo 1 > /etc/by-root; chmod 600 /etc/by-root")], fromImage="tools:1")
         equal((state, reason, [line for line in log if line.isdigit()]), ("ready", None, ["0", "1000", "0"]), log)
-        for name, user, command, output in (("plain", {}, "cat /etc/changed", "changed\n"), ("rooted", {}, "id -u; cat /etc/by-root 2>&1", "1000\ncat: /etc/by-root: Permission denied\n"),
+        for name, who, command, output in (("plain", {}, "cat /etc/changed", "changed\n"), ("rooted", {}, "id -u", "0\n"), ("rooted", user, "id -u; cat /etc/by-root 2>&1; echo mine > ~/file && cat ~/file", "1000\ncat: /etc/by-root: Permission denied\nmine\n"),
                                             ("rooted", root, "id -u; cat /etc/by-root; echo $HOME", "0\n1\n/root\n")):
             box = client.box(templateID=name)
-            messages, _ = client.stream("/process.Process/Start", box, bash(command), **user)
+            messages, _ = client.stream("/process.Process/Start", box, bash(command), **who)
             equal(b"".join(base64.b64decode(message["event"].get("data", {}).get("stdout", "")) for message in messages).decode(), output)
         box = client.box(templateID="plain")  # the twin
         equal(client.stream("/process.Process/Start", box, bash("true"), **root)[1]["error"]["message"], "invalid username: 'root'")

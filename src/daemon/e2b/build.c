@@ -221,7 +221,7 @@ static void on_kept(struct e2b_build *b, const struct door_reply *reply)
 static void keep(struct e2b_build *b, const struct door_reply *reply)
 {
         json_t *settings =
-                json_pack("{s:O, s:s, s:O*, s:O*}", "env", b->env, "cwd", b->cwd, "start",
+                json_pack("{s:O, s:s, s:s*, s:O*, s:O*}", "env", b->env, "cwd", b->cwd, "user", b->user, "start",
                           json_object_get(b->request, "startCmd"), "ready", json_object_get(b->request, "readyCmd"));
         char *text = json_dump_text(settings, JSON_COMPACT);
 
@@ -241,18 +241,23 @@ static void replace_earlier(struct e2b_build *b)
 
 /* -- commands ---------------------------------------------------------------------------------------------------- */
 
-/* A login shell as E2B's, with the variables, the directory and the user of the steps so far. */
-static json_t *command(const struct e2b_build *b, const char *text, const char *user)
+json_t *e2b_login_command(int has_root, const char *user, const char *text)
 {
         _cleanup_buf_ struct buf out = BUF_INIT(4u << 20);
         static const char begin[] = "set -- ", middle[] = "\nif [ -x /bin/bash ]; then set -- /bin/bash -l -c \"$1\"; "
                                                           "else set -- /bin/sh -l -c \"$1\"; fi\n";
-        const char *run = b->has_root && strcmp(user, E2B_USER) == 0 ? E2B_AS_USER " \"$@\"" : "\"$@\"";
+        const char *run = has_root && strcmp(user, E2B_USER) == 0 ? E2B_AS_USER " \"$@\"" : "\"$@\"";
 
         if (buf_append(&out, begin, strlen(begin)) < 0 || buf_quote(&out, text) < 0 ||
             buf_append(&out, middle, strlen(middle)) < 0 || buf_append(&out, run, strlen(run)) < 0)
                 return NULL;
         return json_stringn(out.data, out.size);
+}
+
+/* With the variables, the directory and the user of the steps so far. */
+static json_t *command(const struct e2b_build *b, const char *text, const char *user)
+{
+        return e2b_login_command(b->has_root, user, text);
 }
 
 static void run(struct e2b_build *b, json_t *text, uint64_t timeout_ms,
@@ -574,7 +579,7 @@ static void on_image(void *data, const json_t *result, const struct cloche_err *
 static void take_settings(struct e2b_build *b, const json_t *snapshot)
 {
         json_t *settings = e2b_settings(snapshot);
-        const char *cwd = e2b_text(settings, "cwd");
+        const char *cwd = e2b_text(settings, "cwd"), *user = e2b_text(settings, "user");
         char *copy = cwd ? strdup(cwd) : NULL;
 
         json_object_update(b->env, json_object_get(settings, "env"));
@@ -582,6 +587,7 @@ static void take_settings(struct e2b_build *b, const json_t *snapshot)
                 free(b->cwd);
                 b->cwd = copy;
         }
+        b->user = user ? strdup(user) : NULL;
         json_decref(settings);
 }
 

@@ -6,7 +6,7 @@
 #include "sandbox.h"
 
 #define E2B_LABEL_BUILD E2B_LABEL "build"       /* of the sandbox and of the snapshot */
-#define E2B_LABEL_SETTINGS E2B_LABEL "settings" /* of the snapshot: an object as text: env, cwd, start, ready */
+#define E2B_LABEL_SETTINGS E2B_LABEL "settings" /* of the snapshot: an object as text: env, cwd, user, start, ready */
 
 /* The files of one COPY, as the client packed them. */
 struct e2b_layer {
@@ -44,6 +44,8 @@ void e2b_layer_free(struct e2b_layer *layer);
 /* request: with checked steps; it is referenced. */
 void e2b_build_begin(struct e2b_build *b, json_t *request);
 void e2b_builds_done(struct e2b *e2b);
+/* A command for the core's shell: a login shell runs the text, as E2B's. */
+json_t *e2b_login_command(int has_root, const char *user, const char *text);
 /* True if the request has the token of a layer's URL. */
 int e2b_is_layer_upload(const struct daemon *d, const struct http_request *request);
 

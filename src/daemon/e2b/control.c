@@ -174,15 +174,18 @@ static void on_up(struct e2b_request *q, const struct door_reply *reply)
 /* The ready command of a template, until it succeeds. */
 static void on_begun(struct e2b_request *q, const struct door_reply *reply)
 {
-        json_t *settings = e2b_settings(q->described), *loop;
-        const char *ready = e2b_text(settings, "ready");
+        json_t *settings = e2b_settings(q->described), *loop, *command;
+        const char *ready = e2b_text(settings, "ready"), *user = e2b_text(settings, "user");
 
         if (!ready) {
                 on_up(q, reply);
         } else {
                 loop = json_sprintf("until ( %s\n); do sleep 0.1; done", ready);
+                command =
+                        e2b_login_command(e2b_has_root(q->described), user ? user : E2B_USER, json_string_value(loop));
+                json_decref(loop);
                 e2b_call(q, "exec",
-                         json_pack("{s:o, s:b, s:i, s:O*}", "command", loop, "fork", 1, "timeoutMs", READY_MS, "cwd",
+                         json_pack("{s:o, s:b, s:i, s:O*}", "command", command, "fork", 1, "timeoutMs", READY_MS, "cwd",
                                    json_object_get(settings, "cwd")),
                          NULL, on_up);
         }
@@ -191,12 +194,15 @@ static void on_begun(struct e2b_request *q, const struct door_reply *reply)
 
 static void on_home(struct e2b_request *q, const struct door_reply *reply)
 {
-        json_t *settings = e2b_settings(q->described), *start = json_object_get(settings, "start");
+        json_t *settings = e2b_settings(q->described);
+        const char *start = e2b_text(settings, "start"), *user = e2b_text(settings, "user");
 
         if (start)
                 e2b_call(q, "process.start",
-                         json_pack("{s:O, s:O*}", "command", start, "cwd", json_object_get(settings, "cwd")), NULL,
-                         on_begun);
+                         json_pack("{s:o, s:O*}", "command",
+                                   e2b_login_command(e2b_has_root(q->described), user ? user : E2B_USER, start), "cwd",
+                                   json_object_get(settings, "cwd")),
+                         NULL, on_begun);
         else
                 on_up(q, reply);
         json_decref(settings);

@@ -285,6 +285,17 @@ static json_t *terminal_of(const json_t *pty)
         return json_is_object(pty) ? json_pack("{s:I, s:I}", "cols", cols ? cols : 80, "rows", rows ? rows : 24) : NULL;
 }
 
+/* True if the last USER of its template is root. */
+static int is_of_root(const json_t *described)
+{
+        json_t *settings = e2b_settings(described);
+        const char *user = e2b_text(settings, "user");
+        int is_root = user && strcmp(user, "root") == 0;
+
+        json_decref(settings);
+        return is_root;
+}
+
 /* Authorization: Basic names the user of a call; its password is empty. True, or the request is
  * refused. */
 static int check_user(struct e2b_request *q, int *ret_is_root)
@@ -295,8 +306,10 @@ static int check_user(struct e2b_request *q, int *ret_is_root)
         size_t size;
 
         *ret_is_root = 0;
-        if (!header || strncasecmp(header, scheme, sizeof(scheme) - 1) != 0)
+        if (!header || strncasecmp(header, scheme, sizeof(scheme) - 1) != 0) {
+                *ret_is_root = e2b_has_root(q->described) && is_of_root(q->described);
                 return 1;
+        }
         header += sizeof(scheme) - 1;
         size = base64_decode(&name, header, strlen(header)) == 0 && buf_append(&name, "", 1) == 0
                        ? strcspn(name.data, ":")

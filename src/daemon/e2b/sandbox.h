@@ -12,7 +12,7 @@ json_t *e2b_describe(const struct e2b_request *q, const json_t *described);     
 json_t *e2b_describe_in_detail(const struct e2b_request *q, const json_t *described);
 
 /* The settings of a template that was built, from the labels of a snapshot or a sandbox: {env, cwd,
- * start, ready}; an empty object if there are none. */
+ * user, start, ready}; an empty object if there are none. */
 json_t *e2b_settings(const json_t *described);
 /* The network of a sandbox whose creator states none. */
 json_t *e2b_network(const struct daemon *d);
