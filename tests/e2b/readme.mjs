@@ -6,7 +6,7 @@ import { join } from "node:path";
 const require = createRequire(join(process.env.E2B_CLIENTS, "x.js"));
 const AsyncFunction = (async () => {}).constructor;
 
-// Each program as {text, printed, expected}: what it printed, and what its comments say that it prints.
+// Each program as {text, printed, expected}: its lines of output, and those that its comments promise.
 export async function programsOf(name) {
         const readme = readFileSync(join(process.env.E2B_CLIENTS, "node_modules", name, "README.md"), "utf8"), done = [];
         for (const [, text] of readme.matchAll(/```ts\n(.*?)```/gs)) {
