@@ -458,13 +458,20 @@ static void test_ranges(void)
               "an offset that is a float");
 }
 
-static json_t *many_ranges(size_t count, json_int_t size)
+/* An array of one value again and again: sanitized objects of their own would cost seconds. */
+static json_t *many(size_t count, json_t *value)
 {
         json_t *array = json_array();
 
         for (size_t i = 0; i < count; i++)
-                json_array_append_new(array, json_pack("{s:s, s:i, s:I}", "$", "bytes", "at", 0, "n", size));
+                json_array_append(array, value);
+        json_decref(value);
         return array;
+}
+
+static json_t *many_ranges(size_t count, json_int_t size)
+{
+        return many(count, json_pack("{s:s, s:i, s:I}", "$", "bytes", "at", 0, "n", size));
 }
 
 /* A guest that names the same bytes again and again must not make us hold them so often. */
@@ -491,12 +498,11 @@ static void test_attachment_count(void)
 {
         _cleanup_buf_ struct buf attachments = BUF_INIT(MIB);
         json_t *most = many_ranges(VALUE_ATTACHMENTS_MAX, 0), *more = many_ranges(VALUE_ATTACHMENTS_MAX + 1, 0);
-        json_t *text = json_array(), *made = NULL;
+        json_t *text = many(VALUE_ATTACHMENTS_MAX + 1, json_pack("{s:s, s:s}", "$", "bytes", "b64", "AA==")),
+               *made = NULL;
 
         CHECK(value_check(most, 0, &err) == 0, "65536 attachments in a frame");
         CHECK(failed(value_check(more, 0, &err), CLOCHE_E_PROTOCOL, "65536"), "one more in a frame");
-        for (int i = 0; i <= VALUE_ATTACHMENTS_MAX; i++)
-                json_array_append_new(text, json_pack("{s:s, s:s}", "$", "bytes", "b64", "AA=="));
         CHECK(failed(value_text_to_frame(text, &attachments, &made, &err), CLOCHE_E_INVALID_JSON, "65536") &&
                       attachments.size == 0,
               "one more in text");
@@ -564,19 +570,15 @@ static void test_held(void)
 
 static json_t *nest(int depth, const char *inner, const char *head, const char *tail)
 {
-        json_t *value = parse(inner);
+        _cleanup_buf_ struct buf text = BUF_INIT(MIB);
 
-        for (int i = 0; i < depth; i++) {
-                char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY), *outer;
-
-                if (!text || asprintf(&outer, "%s%s%s", head, text, tail) < 0)
-                        abort();
-                json_decref(value);
-                value = parse(outer);
-                free(outer);
-                free(text);
-        }
-        return value;
+        for (int i = 0; i < depth; i++)
+                buf_append(&text, head, strlen(head));
+        buf_append(&text, inner, strlen(inner));
+        for (int i = 0; i < depth; i++)
+                buf_append(&text, tail, strlen(tail));
+        buf_append(&text, "", 1);
+        return parse(text.data);
 }
 
 static void test_depth(void)
