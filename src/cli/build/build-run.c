@@ -382,7 +382,7 @@ static int cut_accounts(struct build *b)
                 char path[32];
 
                 snprintf(path, sizeof(path), "/%s", image_accounts[i].path);
-                code = cut_account(b, path, image_accounts[i].row);
+                code = cut_account(b, path, image_accounts[i].own, image_accounts[i].row);
         }
         return code;
 }
