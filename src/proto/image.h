@@ -58,27 +58,6 @@ static inline unsigned image_path_made_mode(const char *path)
         return strcmp(path, "var/tmp") == 0 ? 01777 : 0;
 }
 
-/* The files of accounts in a box with a root of its own: those of its image or, if it has none,
- * these rows, and behind them one more (jail/root/root.c). Its password is no x: su(1) would look
- * for it in /etc/shadow, which is the image's. */
-#define IMAGE_ACCOUNTS 2
-static const struct {
-        const char *path, *own, *row;
-} image_accounts[IMAGE_ACCOUNTS] = {
-        {"etc/passwd", "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
-         "user:*:1000:1000:user:/home/user:/bin/sh\n"},
-        {"etc/group", "root:x:0:\nnogroup:x:65534:\n", "user:x:1000:\n"},
-};
-
-/* Directories of /home that each box with a root of its own has. */
-#define IMAGE_HOMES 2
-static const char *const image_homes[IMAGE_HOMES] = {"cloche", "user"};
-
-static inline int image_path_is_account(const char *path)
-{
-        return strcmp(path, image_accounts[0].path) == 0 || strcmp(path, image_accounts[1].path) == 0;
-}
-
 /* True for a file of /etc of which boxes have their own (jail/root/root.c). */
 static inline int image_path_is_box(const char *path)
 {

@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
-#include "proto/image.h"
+#include "jail/root/accounts.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -378,11 +378,11 @@ static int cut_accounts(struct build *b)
 {
         int code = 0;
 
-        for (size_t i = 0; b->has_root && code == 0 && i < IMAGE_ACCOUNTS; i++) {
+        for (size_t i = 0; b->has_root && code == 0 && i < JAIL_ACCOUNTS; i++) {
                 char path[32];
 
-                snprintf(path, sizeof(path), "/%s", image_accounts[i].path);
-                code = cut_account(b, path, image_accounts[i].own, image_accounts[i].row);
+                snprintf(path, sizeof(path), "/%s", jail_accounts[i].path);
+                code = cut_account(b, path, jail_accounts[i].own, jail_accounts[i].row);
         }
         return code;
 }

@@ -2,11 +2,11 @@
  * its own mount namespace. */
 #include "root.h"
 
+#include "accounts.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/path.h"
 #include "mount.h"
-#include "proto/image.h"
 #include "writable.h"
 
 #include <dirent.h>
@@ -89,7 +89,7 @@ static const struct {
         {RESOLV_CONF, ""},
 };
 /* A box with a root of its own has the accounts of its image, for packages name theirs, and then
- * the row of image_accounts: the first row of a name or number counts. */
+ * the row of jail_accounts: the first row of a name or number counts. */
 #define ACCOUNTS_BYTES_MAX (1u << 20)
 
 /* If nothing listens there, the kernel refuses the query at once: a sandbox without a network does
@@ -360,7 +360,7 @@ static int write_accounts(size_t file, int has_image_etc, const char *path, stru
         off_t at = 0;
         int r;
 
-        snprintf(place, sizeof(place), "%s", image_accounts[file].path);
+        snprintf(place, sizeof(place), "%s", jail_accounts[file].path);
         from_fd = has_image_etc ? open(place, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -EBADF;
         if (from_fd >= 0 && (fstat(from_fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > ACCOUNTS_BYTES_MAX))
                 return err_set(e, CLOCHE_E_MOUNT, "the image's /%s is no plain file of at most %u bytes", place,
@@ -373,11 +373,11 @@ static int write_accounts(size_t file, int has_image_etc, const char *path, stru
                         return err_os(e, CLOCHE_E_MOUNT, errno, "copy /%s", path);
         if (st.st_size > 0 && pread(from_fd, &last, 1, st.st_size - 1) != 1)
                 return err_os(e, CLOCHE_E_MOUNT, errno, "read /%s", place);
-        r = from_fd < 0    ? fd_write_full(to_fd, image_accounts[file].own, strlen(image_accounts[file].own))
+        r = from_fd < 0    ? fd_write_full(to_fd, jail_accounts[file].own, strlen(jail_accounts[file].own))
             : last != '\n' ? fd_write_full(to_fd, "\n", 1)
                            : 0;
         if (r == 0)
-                r = fd_write_full(to_fd, image_accounts[file].row, strlen(image_accounts[file].row));
+                r = fd_write_full(to_fd, jail_accounts[file].row, strlen(jail_accounts[file].row));
         return r < 0 ? err_os(e, CLOCHE_E_MOUNT, -r, "write /%s", path) : 0;
 }
 
@@ -387,8 +387,8 @@ static int write_etc_file(const struct jail_plan *plan, size_t file, int has_ima
         char room[ETC_TEXT_SIZE];
         const char *text;
 
-        for (size_t i = 0; plan->has_root && i < IMAGE_ACCOUNTS; i++)
-                if (strcmp(image_accounts[i].path + strlen("etc/"), etc_files[file].name) == 0)
+        for (size_t i = 0; plan->has_root && i < JAIL_ACCOUNTS; i++)
+                if (strcmp(jail_accounts[i].path + strlen("etc/"), etc_files[file].name) == 0)
                         return write_accounts(i, has_image_etc, path, e);
         text = etc_text(plan, file, room);
         return write_file(path, text, strlen(text), 0644, e);

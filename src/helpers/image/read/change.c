@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "box/files/archive/pack.h"
+#include "jail/root/accounts.h"
 #include "jail/root/plan.h"
 #include "proto/image.h"
 
@@ -67,7 +68,7 @@ static bool is_box(const struct layer_member *m, bool is_layer, const struct cha
         const bool has_root = changes->owner == 0;
 
         return !*m->path || (image_top_is_box(m->path, size) && !(has_root && image_top_is_roots(m->path, size))) ||
-               (image_path_is_box(m->path) && !(has_root && image_path_is_account(m->path))) ||
+               (image_path_is_box(m->path) && !(has_root && jail_path_is_account(m->path))) ||
                (!is_layer && is_made(m, changes));
 }
 

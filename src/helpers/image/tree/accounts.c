@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "helpers/image/read/accounts.h"
-#include "proto/image.h"
+#include "jail/root/accounts.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -66,8 +66,8 @@ static void remove_empty_homes(const struct image_tree *tree, int base_fd)
 {
         _cleanup_fd_ int dir_fd = image_tree_open_below(tree->top_fd, "home", O_RDONLY);
 
-        for (size_t i = 0; dir_fd >= 0 && i < IMAGE_HOMES; i++)
-                (void)unlinkat(dir_fd, image_homes[i], AT_REMOVEDIR); /* fails for one that has files */
+        for (size_t i = 0; dir_fd >= 0 && i < JAIL_HOME_NAMES; i++)
+                (void)unlinkat(dir_fd, jail_homes[i], AT_REMOVEDIR); /* fails for one that has files */
         if (faccessat(base_fd, "home", F_OK, AT_SYMLINK_NOFOLLOW) < 0)
                 (void)unlinkat(tree->top_fd, "home", AT_REMOVEDIR);
 }
@@ -80,7 +80,7 @@ int image_tree_cut_accounts(const struct image_tree *tree, int base_fd, struct c
         remove_empty_homes(tree, base_fd);
         if (dir_fd < 0) /* there is no such directory */
                 return 0;
-        for (size_t i = 0; r == 0 && i < IMAGE_ACCOUNTS; i++)
-                r = cut_file(dir_fd, image_accounts[i].path, image_accounts[i].row, e);
+        for (size_t i = 0; r == 0 && i < JAIL_ACCOUNTS; i++)
+                r = cut_file(dir_fd, jail_accounts[i].path, jail_accounts[i].row, e);
         return r;
 }
