@@ -98,6 +98,18 @@ def test_shapes():
     os.rename("context/files.tar.gz", "context/a.test/files.tar.gz")
     build("FROM base:1\nADD a.test/files.tar.gz notes.tar.txt b.tar/y /opt/\n", "-t", "shape:10")
     equal((sorted(os.listdir(tree_of("shape:10") + "/opt")), look(tree_of("shape:10") + "/opt/y")), (["in", "notes.tar.txt", "y"], "plain"))
+    # an image without a base: the archive of a root file system, whose links lead anywhere
+    os.symlink("/proc/mounts", "image/etc/mtab")
+    for name in ("dev", "proc", "run", "sys", "tmp", "root", "home"):
+        os.mkdir(f"image/{name}")
+    with tarfile.open("context/rootfs.tar", "w") as archive:
+        archive.add("image", ".")
+    build("FROM scratch\nADD rootfs.tar /\nCOPY src /bin/\nRUN [ -x /usr/bin/bash ] && echo own > /opt/made\n", "-t", "shape:11")
+    tree = tree_of("shape:11")
+    equal((look(tree + "/opt/made"), look(tree + "/usr/bin/a.c"), os.readlink(tree + "/etc/mtab"), os.readlink(tree + "/bin")), ("own\n", "a", "/proc/mounts", "usr/bin"))
+    write({"top/bin/below": "1", "top/etc/set": "2"})
+    build("FROM base:1\nCOPY top /\n", "-t", "shape:12")
+    equal((look(tree_of("shape:12") + "/usr/bin/below"), look(tree_of("shape:12") + "/etc/set"), os.path.islink(tree_of("shape:12") + "/bin")), ("1", "2", True))
     # without a name the digest is printed; another Dockerfile
     write({"other": "FROM base:1\nRUN : > /opt/x\n"})
     told = cli("image", "build", "context", "-f", "context/other", *STORE)

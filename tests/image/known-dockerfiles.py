@@ -99,7 +99,7 @@ def check_systems(index):
     assert "\nservice:x:" in made.read("/etc/group") and "\nservice:!" in made.read("/etc/shadow")
     equal(os.listdir(made.tree + "/var/lib/apt/lists"), [])
     made = build("c-static")
-    equal((sorted(os.listdir(made.tree)), made.facts("/bin/hello"), made.config["user"], made.config["entrypoint"]), (["bin"], "0:0 755", "65534:65534", ["/bin/hello"]))
+    equal((sorted(os.listdir(made.tree)), made.facts("/bin/hello"), made.config["user"], made.config["entrypoint"]), (["bin", "etc"], "0:0 755", "65534:65534", ["/bin/hello"]))
     made = build("static-site")
     equal((made.read("/etc/nginx/conf.d/default.conf")[:6], made.facts("/usr/share/nginx/html/index.html"), made.facts("/usr/share/nginx/html/css/site.css")), ("server", "0:0 644", "0:0 644"))
     equal((made.config["volumes"], made.config["stopSignal"], made.config["labels"]), ({"/var/cache/nginx": {}}, "SIGQUIT", {"org.opencontainers.image.title": "Site", "org.opencontainers.image.licenses": "MIT"}))

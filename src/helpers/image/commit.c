@@ -267,7 +267,8 @@ static int commit_tree(struct import *import, const struct commit_options *optio
         return r;
 }
 
-/* Make an image without any file: a build begins with it. */
+/* Make an image without any file: a build begins with it. It has /etc, for else that of a box is
+ * read-only. */
 static int commit_nothing(struct import *import, const struct commit_options *options, json_t **ret,
                           struct cloche_err *e)
 {
@@ -287,7 +288,7 @@ static int commit_nothing(struct import *import, const struct commit_options *op
         if (r < 0)
                 return r;
         r = import_make_tree(import, &top_fd, e);
-        if (r == 0 && fchmod(top_fd, 0755) < 0)
+        if (r == 0 && (fchmod(top_fd, 0755) < 0 || mkdirat(top_fd, "etc", 0755) < 0))
                 r = image_tree_failed(errno, "", e);
         if (r == 0)
                 r = import_commit(import, ret, e);

@@ -164,6 +164,16 @@ static int remember(struct unpack *u, const struct member *m, struct cloche_err 
         return u->later[u->later_count].path ? (u->later_count++, 0) : request_no_memory(e);
 }
 
+/* True for a directory such as /proc in the archive of a root file system: it is there, and is none
+ * that the box may change. */
+static int is_mount_of_box(const struct unpack *u, int fd, int error)
+{
+        struct stat top, status;
+
+        return fd >= 0 && (error == EROFS || error == EPERM) && fstat(u->top_fd, &top) == 0 &&
+               fstat(fd, &status) == 0 && top.st_dev != status.st_dev;
+}
+
 /* From last to first: a directory precedes its contents. */
 static int finish_directories(struct unpack *u, struct cloche_err *e)
 {
@@ -171,14 +181,16 @@ static int finish_directories(struct unpack *u, struct cloche_err *e)
                 struct later *later = &u->later[--u->later_count];
                 _cleanup_text_ char *path = later->path;
                 struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, later->time};
+                int error;
                 _cleanup_fd_ int at_fd = unpack_open_below(u->top_fd, path),
                                  fd = at_fd < 0 ? at_fd : openat(at_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
                 if (fd >= 0 && (!u->keeps_ids || fchown(fd, later->uid, later->gid) == 0) &&
                     fchmod(fd, later->mode) == 0 && futimens(fd, times) == 0)
                         continue;
-                if (!u->is_restored || (at_fd < 0 ? at_fd : -errno) != -EPERM)
-                        return files_os(e, at_fd < 0 ? -at_fd : errno, "finish the directory %s", path);
+                error = at_fd < 0 ? -at_fd : errno;
+                if (!(u->is_restored && error == EPERM) && !is_mount_of_box(u, fd, error))
+                        return files_os(e, error, "finish the directory %s", path);
         }
         return 0;
 }
