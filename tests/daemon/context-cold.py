@@ -90,6 +90,8 @@ def the_same_system(n):
     equal(shell(n, "python3 -c \"import os; s = os.stat('/srv/cell'); print(s.st_uid, s.st_gid, oct(s.st_mode & 0o777), os.listdir('/run/cloche'))\""), "1001 7 0o700 []\n")
     ran(n, "python", "import socket; server = socket.create_server(('', 80))")
     equal(shell(n, "python3 -c \"import socket; print(socket.create_connection(('127.0.0.1', 80)).getpeername()[1])\""), "80\n")
+    n.call("sandbox.pause")  # a cell wakes it
+    equal(ran(n, "python", "print(n)"), "42\n")
     equal(ran(n, "bash", "kill -0 2 && echo $$; echo $(id -u 2>&1)").split()[0], "2")  # its own pids
 
 
