@@ -183,7 +183,11 @@ def test_a_full_disk():
             for method in ("sandbox.fork", "sandbox.snapshot"):
                 error = frames.refused(method, sandbox="a")
                 assert error.name == "resource" and "No space left" in error.message, error.message
+            error = frames.refused("sandbox.pause", sandbox="a")
+            assert "is not paused, as it cannot be saved" in error.message, error.message
             equal((names(frames), frames.call("snapshot.list")), ({"a": "running"}, {"snapshots": []}))
+            equal(frames.call("sandbox.pause", sandbox="a", save=False)["state"], "paused")  # the twin
+            frames.call("sandbox.resume", sandbox="a")
             disk.free()
             equal(len(forked(frames.call("sandbox.fork", sandbox="a", count=3))), 3)  # the twin: they share one archive
 
