@@ -239,6 +239,10 @@ class Sandboxes(DaemonCase):
         self.assertEqual((info.idle_action, info.end_action, info.writable_root, info.root), ("pause", "delete", False, False))
         box.stop()
         self.assertEqual(box.resume().resumed, "files")
+        self.assertEqual(box.rename("resumed").name, "resumed")
+        box = self.client.sandbox("resumed")
+        self.assertEqual([(row.event, row.message) for row in box.logs(limit=3)],
+                         [("stopped", "by a request"), ("started", None), ("renamed", 'from "paused"')])
         box.delete()
 
     def test_forks_and_snapshots(self):

@@ -241,6 +241,7 @@ describe('sandboxes of a client', real, () => {
     await assert.rejects(box.pause(), { name: 'StateError' })
     assert.equal((await box.get()).state, 'paused')
     assert.equal((await box.resume()).resumed, 'memory')
+    assert.deepEqual((await box.logs({ limit: 2 })).lines.map(({ event, message }) => [event, message]), [['paused', 'by a request, with its memory'], ['resumed', undefined]])
     assert.equal((await box.exec({ command: 'echo $X' })).stdout, '1\n')
     assert.equal((await box.process.get({ process: 'stays' })).status, 'running')
     await box.process.kill({ process: 'stays' })
