@@ -4,10 +4,10 @@ import { strict as assert } from "node:assert";
 import { test } from "node:test";
 
 /**
- * isNew: features of later versions exist. isFacade: a namespace is no Durable Object. backups:
- * returns a sandbox with a place for backups.
+ * isNew: features of later versions exist. isFacade: a namespace is no Durable Object. hasAnalysis:
+ * with the long example of data analysis. backups: returns a sandbox with a place for backups.
  */
-export function examples({ sandbox, name, isNew, isFacade = false, parseSSEStream, streamFile, collectFile, backups }) {
+export function examples({ sandbox, name, isNew, isFacade = false, hasAnalysis = true, parseSSEStream, streamFile, collectFile, backups }) {
         test("quick start", async () => {
                 await sandbox.setEnvVars({ NODE_ENV: "production", API_KEY: "your-api-key", DATABASE_URL: "postgresql://localhost:5432/mydb" });
                 assert.equal((await sandbox.exec("echo $NODE_ENV")).stdout.trim(), "production");
@@ -95,7 +95,7 @@ export function examples({ sandbox, name, isNew, isFacade = false, parseSSEStrea
                 assert.equal((await session.readFile("/app/notes.md")).content.trim(), "# relative");
         });
 
-        test("data analysis", async () => {
+        test("data analysis", { skip: !hasAnalysis }, async () => {
                 const pythonCtx = await sandbox.createCodeContext({ language: "python" });
                 const results = [];
                 const analysis = await sandbox.runCode(`

@@ -19,5 +19,7 @@ async function open(id, more) {
 }
 
 const canUnpack = process.env.CAN_UNPACK === "1";
-examples({ sandbox: await open(name), name, isNew, parseSSEStream, streamFile, collectFile, backups: isNew && canUnpack ? () => open(`${name}-backups`, bucket()) : undefined });
+// Over a WebSocket interpreter.test.mjs runs code in every way.
+const hasAnalysis = !overSocket || process.env.CLOCHE_TEST_ALL === "1";
+examples({ sandbox: await open(name), name, isNew, hasAnalysis, parseSSEStream, streamFile, collectFile, backups: isNew && canUnpack ? () => open(`${name}-backups`, bucket()) : undefined });
 after(() => opened.forEach(({ client }) => client?.disconnect?.()));
