@@ -65,7 +65,7 @@ def test_a_generated_client_calls_ten_operations():
         place = work_place(daemon)
         binaries = os.path.join(place, "node_modules", ".bin")
         run(place, os.path.join(binaries, "openapi-typescript"), "openapi.json", "--default-non-nullable", "false", "-o", "schema.ts")
-        run(place, os.path.join(binaries, "tsc"), "--strict", "--target", "es2022", "--module", "nodenext", "--types", "node", "--skipLibCheck", "client.ts")
+        run(place, os.path.join(binaries, "tsc"), "--strict", "--target", "es2022", "--lib", "es2022", "--module", "nodenext", "--types", "node", "--skipLibCheck", "client.ts")
         asked = os.path.join(place, "asked.json")
         run(place, "node", "client.js", DAEMON_URL=f"http://127.0.0.1:{daemon.port}", DAEMON_TOKEN=daemon.token, ASKED=asked)
         with open(asked) as file:
