@@ -87,9 +87,10 @@ def test_standard_input_and_output():
 def test_what_is_not_there_or_not_permitted():
     write_file("f", "1")
     with daemon():
-        bad_input("cp", "box:nothing", ".", says="nothing")
+        bad_input("cp", "box:nothing", ".", says='no sandbox "box"')
         bad_input("cp", "nothing", "box:", says="nothing")
         bad_input("cp", "f", "box:/etc/f", says="f")
+        bad_input("cp", "box:nothing", ".", says="nothing")
         bad_input("cp", "box:/etc/passwd", "/nonexistent/x", says="nonexistent")
 
 
