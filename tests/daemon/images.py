@@ -174,6 +174,10 @@ def test_sandboxes_made_ahead():
             equal(made(name, image=other), [other, "", "/workspace"])
         wait_for(lambda: users_of(tree) == 0)  # the pool has the other image now
         wait_for(lambda: users_of(f"{store}/trees/{other}") == 2)
+        # Sandboxes with variables or a network of their own have a pool of their kind.
+        for name, own in (("k", "1"), ("l", "1"), ("m", "1"), ("n", "2")):
+            equal(made(name, image=one, env={"A": own}, network={"allow": ["allowed.test:80"]}), [one, own, "/workspace"])
+            wait_for(lambda: users_of(tree) == (0 if name in "kn" else 2))
 
 
 def test_unused_interpreters_let_go_of_their_image():

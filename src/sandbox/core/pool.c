@@ -1,10 +1,10 @@
-/* Pools of running sandboxes, each with a shell: a request for one with the usual options gets
- * it at once. One pool has the engine's own image, the others an image of the store, read-only,
- * with a writable root or with a root of its own: the last one of which two such sandboxes in
- * sequence were requested. A pooled sandbox keeps its image from being
- * removed, so a single sandbox of an image fills no pool. They are made after a delay, so that
- * they do not slow the current request, and only while new sandboxes are being requested. Runs
- * in: cloched-engine, on its loop, with the rights of the daemon's user. */
+/* Pools of running sandboxes, each with a shell: a request for one of the same kind gets it at
+ * once. One pool has the engine's own image and the usual options. Each of the others has the kind
+ * of which two sandboxes in sequence were last requested: of an image of the store, with variables
+ * or a network of its own, with a writable root, or with a root of its own. A pooled sandbox keeps
+ * its image from being removed, so a single sandbox of an image fills no pool. They are made after
+ * a delay, so that they do not slow the current request, and only while new sandboxes are being
+ * requested. Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "sandbox/session/session.h"
 #include "sandbox/session/shell.h"
 
@@ -28,18 +28,6 @@ static int is_ready(const struct sandbox *s)
         return s->state == SANDBOX_RUNNING && s->plan == SANDBOX_STAYS && session && session->state == SHELL_IDLE;
 }
 
-static unsigned pool_of(const struct sandbox *s)
-{
-        if (!s->image.name[0])
-                return POOL_OWN;
-        return s->has_root ? POOL_ROOT : s->has_writable_root ? POOL_WRITABLE : POOL_STORE;
-}
-
-static int is_of(const struct sandbox *s, unsigned pool)
-{
-        return pool_of(s) == pool && image_equals(&s->image, &s->all->pools[pool].image);
-}
-
 /* Stop the ready ones; the others stop once they run. */
 static void empty(struct sandboxes *all, unsigned pool)
 {
@@ -47,39 +35,64 @@ static void empty(struct sandboxes *all, unsigned pool)
 
         all->pools[pool].is_wanted = 0;
         TAILQ_FOREACH (s, &all->pool, link)
-                if (is_of(s, pool))
+                if (s->pool == pool) {
+                        s->pool = POOLS;
                         sandbox_stop(s, 0);
+                }
 }
 
-/* Note the request. False: the pool had another image until now. */
-static int want(struct sandboxes *all, unsigned number, const struct image *image)
+static int is_same(const json_t *one, const json_t *other)
+{
+        return one == other || json_equal(one, other);
+}
+
+static int is_kind(const struct sandbox_kind *one, const struct sandbox_kind *other)
+{
+        return image_equals(&one->image, &other->image) && is_same(one->env, other->env) &&
+               is_same(one->network, other->network);
+}
+
+static void kind_drop(struct sandbox_kind *kind)
+{
+        image_drop(&kind->image);
+        json_decref(kind->env);
+        json_decref(kind->network);
+}
+
+static void kind_copy(struct sandbox_kind *to, const struct sandbox_kind *from)
+{
+        *to = *from;
+        image_hold(&to->image);
+        json_incref(to->env);
+        json_incref(to->network);
+}
+
+/* Note the request. False: the pool had another kind until now. */
+static int want(struct sandboxes *all, unsigned number, const struct sandbox_kind *kind)
 {
         struct sandbox_pool *pool = &all->pools[number];
-        int is_same = image_equals(&pool->image, image);
 
         pool->wanted_ns = clock_now_ns();
-        if (!is_same) {
-                empty(all, number);
-                image_drop(&pool->image);
-                pool->image = *image;
-                image_hold(&pool->image);
-        }
-        pool->is_wanted = is_same;
-        if (is_same)
+        pool->is_wanted = is_kind(&pool->kind, kind);
+        if (pool->is_wanted) {
                 uv_timer_start(all->refill_timer, on_refill, REFILL_AFTER_MS, 0);
-        return is_same;
+        } else {
+                empty(all, number);
+                kind_drop(&pool->kind);
+                kind_copy(&pool->kind, kind);
+        }
+        return pool->is_wanted;
 }
 
-struct sandbox *sandbox_pool_take(struct sandboxes *all, const struct image *image, unsigned pool, int64_t principal,
-                                  const char *name)
+struct sandbox *sandbox_pool_take(struct sandboxes *all, const struct sandbox_kind *kind, unsigned pool,
+                                  int64_t principal, const char *name)
 {
         struct sandbox *s;
 
-        image = image ? image : &all->pools[POOL_OWN].image;
-        if (!want(all, pool, image))
+        if (!want(all, pool, kind ? kind : &all->pools[POOL_OWN].kind))
                 return NULL;
         TAILQ_FOREACH (s, &all->pool, link)
-                if (is_of(s, pool) && is_ready(s))
+                if (s->pool == pool && is_ready(s))
                         break;
         if (!s)
                 return NULL;
@@ -114,7 +127,7 @@ static void fill(struct sandboxes *all, unsigned number)
         unsigned count = 0;
 
         TAILQ_FOREACH (s, &all->pool, link) {
-                if (!is_of(s, number))
+                if (s->pool != number)
                         continue;
                 if (!is_ready(s))
                         return;
@@ -126,11 +139,14 @@ static void fill(struct sandboxes *all, unsigned number)
         if (!s)
                 return;
         image_drop(&s->image);
-        s->image = pool->image;
+        s->image = pool->kind.image;
         image_hold(&s->image);
+        sandbox_replace(&s->env, pool->kind.env);
+        sandbox_replace(&s->network_policy, pool->kind.network);
         s->has_root = number == POOL_ROOT;
         s->has_writable_root = number >= POOL_WRITABLE;
         s->is_pooled = 1;
+        s->pool = number;
         TAILQ_INSERT_TAIL(&all->pool, s, link);
         sandbox_start(s);
 }
@@ -154,11 +170,9 @@ void sandbox_pool_started(struct sandbox *s)
 
 void sandbox_pool_failed(struct sandbox *s)
 {
-        const unsigned pool = pool_of(s);
-
         s->is_deleted = 1;
-        if (is_of(s, pool))
-                s->all->pools[pool].is_wanted = 0; /* until the next request for a sandbox, which gets the error */
+        if (s->pool < POOLS)
+                s->all->pools[s->pool].is_wanted = 0; /* until the next request for a sandbox, which gets the error */
 }
 
 void sandbox_pool_tidy(struct sandboxes *all, uint64_t now_ns)
@@ -170,12 +184,14 @@ void sandbox_pool_tidy(struct sandboxes *all, uint64_t now_ns)
 
 void sandbox_pool_init(struct sandboxes *all)
 {
-        all->pools[POOL_OWN].image.settings = all->engine->own_settings;
-        image_hold(&all->pools[POOL_OWN].image);
+        struct image *own = &all->pools[POOL_OWN].kind.image;
+
+        own->settings = all->engine->own_settings;
+        image_hold(own);
 }
 
 void sandbox_pool_done(struct sandboxes *all)
 {
         for (int i = 0; i < POOLS; i++)
-                image_drop(&all->pools[i].image);
+                kind_drop(&all->pools[i].kind);
 }

@@ -296,12 +296,11 @@ static int wants_writable_root(const json_t *params)
         return json_is_true(json_object_get(params, "writableRoot")) || json_is_true(json_object_get(params, "root"));
 }
 
-/* True if a pooled sandbox of the image fits: its variables and network are fixed, and so are
- * most limits of its box; the limits named here can be changed while it runs. */
+/* True if a pooled sandbox may fit: most limits of its box are fixed; the limits named here can be
+ * changed while it runs. */
 static int is_usual(const struct sandboxes *all, const json_t *params)
 {
         static const char *const changeable[] = {"memoryBytes", "pids", "cpuPercent"};
-        const json_t *network = json_object_get(params, "network");
         json_t *limits = json_object_get(params, "limits");
         size_t count = 0;
 
@@ -310,8 +309,7 @@ static int is_usual(const struct sandboxes *all, const json_t *params)
         return count == json_object_size(limits) && !json_object_get(params, "mount") &&
                !json_object_get(params, "snapshot") &&
                !(wants_writable_root(params) && sandboxes_have_scratch(all)) && /* it counts for its caller */
-               !json_object_get(params, "packages") && !json_object_get(params, "volumes") &&
-               json_object_size(json_object_get(params, "env")) == 0 && (!network || json_equal(network, all->network));
+               !json_object_get(params, "packages") && !json_object_get(params, "volumes");
 }
 
 void sandbox_make_up_name(const char *kind, char ret[SANDBOX_MADE_UP_SIZE])
@@ -383,13 +381,34 @@ static int check_root(const json_t *params, const struct image *image, struct cl
         return 0;
 }
 
-static unsigned pool_of(const json_t *params, const struct image *image)
+/* The pool that may have such a sandbox, and the kind of the request; its objects are borrowed.
+ * POOLS: none has. */
+static unsigned pool_of(const struct sandboxes *all, const json_t *params, const struct image *image,
+                        struct sandbox_kind *ret)
 {
+        json_t *env = json_object_get(params, "env"), *network = json_object_get(params, "network");
+
+        *ret = (struct sandbox_kind){.image = *image,
+                                     .env = json_object_size(env) > 0 ? env : NULL,
+                                     .network = network && !json_equal(network, all->network) ? network : NULL};
+        if (!is_usual(all, params))
+                return POOLS;
+        if (ret->env || ret->network)
+                return wants_writable_root(params) ? POOLS : POOL_OTHER;
         if (!image->name[0])
                 return POOL_OWN;
         return json_is_true(json_object_get(params, "root")) ? POOL_ROOT
                : wants_writable_root(params)                 ? POOL_WRITABLE
                                                              : POOL_STORE;
+}
+
+/* NULL: none runs already. */
+static struct sandbox *take_pooled(struct sandbox_request *request, const struct image *image, const char *name)
+{
+        struct sandbox_kind kind;
+        const unsigned pool = pool_of(request->all, request->params, image, &kind);
+
+        return pool < POOLS ? sandbox_pool_take(request->all, &kind, pool, request->principal, name) : NULL;
 }
 
 static void use_image(struct sandbox *s, const struct image *image, const json_t *params)
@@ -445,10 +464,7 @@ int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
         if (r > 0) /* it is called again */
                 return 0;
         if (r == 0 && !s) {
-                s = is_usual(request->all, request->params)
-                            ? sandbox_pool_take(request->all, &image, pool_of(request->params, &image),
-                                                request->principal, name)
-                            : NULL;
+                s = take_pooled(request, &image, name);
                 s = s ? s : sandbox_new(request->all, request->principal, name, e);
                 if (s) {
                         sandbox_mounts_define(s, request);

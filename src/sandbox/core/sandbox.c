@@ -111,6 +111,14 @@ int sandbox_set_limits(struct sandbox *s, const struct cloche_limits *requested,
         return limits_resolve(&limits, &s->limits, e);
 }
 
+void sandbox_replace(json_t **member, json_t *by)
+{
+        if (!by)
+                return;
+        json_decref(*member);
+        *member = json_incref(by);
+}
+
 struct sandbox *sandbox_alloc(struct sandboxes *all, struct cloche_err *e)
 {
         struct sandbox *s = calloc(1, sizeof(*s));

@@ -37,11 +37,18 @@ struct deadline {
 /* A stop and its save happen in the next loop iteration, or when the sandbox has started. */
 enum sandbox_plan { SANDBOX_STAYS, SANDBOX_STOPS, SANDBOX_SAVES /* and stops */ };
 
-/* By image: the engine's own, or one of the store, and how its sandboxes use that. */
-enum { POOL_OWN, POOL_STORE, POOL_WRITABLE, POOL_ROOT, POOLS };
+/* The first has the engine's own image, the others one of the store, or (POOL_OTHER) either with
+ * variables or a network of its own. */
+enum { POOL_OWN, POOL_STORE, POOL_OTHER, POOL_WRITABLE, POOL_ROOT, POOLS };
+
+/* The options that all sandboxes of a pool have in common. */
+struct sandbox_kind {
+        struct image image;
+        json_t *env, *network; /* NULL: none; the daemon's */
+};
 
 struct sandbox_pool {
-        struct image image; /* of its sandboxes */
+        struct sandbox_kind kind; /* owned */
         int is_wanted;
         uint64_t wanted_ns; /* when a sandbox that a pool could have was last requested */
 };
@@ -89,6 +96,7 @@ struct sandbox {
         int64_t principal;
         enum sandbox_state state;
         int is_deleted, is_dirty, is_pooled;
+        unsigned pool;    /* while it is pooled; POOLS: it will be stopped */
         int is_untried;   /* sandbox.create or sandbox.fork made it, and it has not run yet */
         int awaits_files; /* that another one is saving for it: until then no definition is written, and it does not run
                            */
@@ -178,12 +186,14 @@ void sandbox_drop_box(const struct sandboxes *all, uint32_t box);
 void sandbox_delete(struct sandbox *s);
 /* End it at once, without saving and without callbacks of its requests. */
 void sandbox_end(struct sandbox *s);
+/* Hold the object in place of the member's; NULL: leave the member. */
+void sandbox_replace(json_t **member, json_t *by);
 /* Allocate a sandbox that is in no list. */
 struct sandbox *sandbox_alloc(struct sandboxes *all, struct cloche_err *e);
-/* pool.c: return a pooled sandbox of this image that runs already, or NULL. image: NULL: the
- * engine's own; pool: POOL_STORE or a later one for an image of the store. */
-struct sandbox *sandbox_pool_take(struct sandboxes *all, const struct image *image, unsigned pool, int64_t principal,
-                                  const char *name);
+/* pool.c: return a pooled sandbox of this kind that runs already, or NULL. kind: NULL: that of
+ * POOL_OWN; its objects are borrowed. */
+struct sandbox *sandbox_pool_take(struct sandboxes *all, const struct sandbox_kind *kind, unsigned pool,
+                                  int64_t principal, const char *name);
 void sandbox_pool_init(struct sandboxes *all);
 void sandbox_pool_done(struct sandboxes *all);
 unsigned sandbox_pool_running(const struct sandboxes *all);

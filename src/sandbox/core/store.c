@@ -307,10 +307,7 @@ static void load_port(struct sandbox *s, const json_t *row)
 
 static void replace(json_t **member, json_t *value)
 {
-        if (!json_is_object(value))
-                return;
-        json_decref(*member);
-        *member = json_incref(value);
+        sandbox_replace(member, json_is_object(value) ? value : NULL);
 }
 
 int sandbox_store_take(struct sandbox *s, const json_t *object, struct cloche_err *e)

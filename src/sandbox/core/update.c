@@ -179,14 +179,6 @@ static int check(struct sandbox *s, const json_t *params, struct cloche_limits *
         return r < 0 ? r : resolve_limits(s, limits, ret, e);
 }
 
-static void replace(json_t **member, json_t *by)
-{
-        if (!by)
-                return;
-        json_decref(*member);
-        *member = json_incref(by);
-}
-
 /* The options that an update changes, except limits. It holds references to the objects. */
 struct definition {
         uint64_t idle_ms;
@@ -211,9 +203,9 @@ static void define(struct sandbox *s, const struct definition *d)
 {
         s->idle_ms = d->idle_ms;
         s->deadline = d->deadline;
-        replace(&s->env, d->env);
-        replace(&s->labels, d->labels);
-        replace(&s->network_policy, d->network);
+        sandbox_replace(&s->env, d->env);
+        sandbox_replace(&s->labels, d->labels);
+        sandbox_replace(&s->network_policy, d->network);
 }
 
 static int apply(struct sandbox *s, const json_t *params, struct cloche_err *e)
