@@ -3,6 +3,7 @@ import base64
 import concurrent.futures
 import gzip
 import hashlib
+import io
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tarfile
 import tempfile
 from urllib.parse import quote, urlencode
 
@@ -492,6 +494,37 @@ def build(client, name, steps, **more):
     wait_for(lambda: client.control("GET", at + "/status")[1]["status"] in ("ready", "error"), "the build ends")
     end = client.control("GET", at + "/status")[1]
     return end["status"], [entry["message"] for entry in end["logEntries"]], end.get("reason")
+
+
+def archive(name, contents):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as tar:
+        member = tarfile.TarInfo(name)
+        member.size = len(contents)
+        tar.addfile(member, io.BytesIO(contents))
+    return out.getvalue()
+
+
+def test_files_of_a_build_that_are_sent_twice_at_a_time():
+    with served() as (_, env):
+        client = Client(env)
+        made = client.control("POST", "/v3/templates", {"name": "one"})[1]
+        path = f"/templates/one/files/{'a' * 64}"
+        upload = "/" + client.control("GET", path)[1]["url"].split("/", 3)[3]
+        layer = archive("x", b"whole\n")
+        host, _, port = client.address.rpartition(":")
+        with socket.create_connection((host, int(port)), timeout=60) as slow, socket.create_connection((host, int(port)), timeout=60) as lost:
+            for sock, size in ((slow, 20), (lost, 40)):
+                sock.sendall(f"PUT {upload} HTTP/1.1\r\nHost: {client.host}\r\nConnection: close\r\nContent-Length: {len(layer)}\r\n\r\n".encode() + layer[:size])
+                equal(client.control("GET", path)[1]["present"], False)
+            slow.sendall(layer[20:])
+            equal(slow.recv(4096).split()[1], b"200")
+        at = f"/templates/one/builds/{made['buildID']}"
+        copy = {"type": "COPY", "args": ["x", "/tmp/x", "", ""], "filesHash": "a" * 64}
+        equal(client.control("POST", "/v2" + at, {"steps": [copy, run_step("cat /tmp/x; exit 1")]})[0], 202)
+        wait_for(lambda: client.control("GET", at + "/status")[1]["status"] == "error", "the build ends")
+        log = [entry["message"] for entry in client.control("GET", at + "/status")[1]["logEntries"]]
+        assert "whole" in log, log[:3]
 
 
 def run_step(command, *user):

@@ -113,7 +113,7 @@ struct e2b_layer *e2b_layer_find(const struct e2b_build *b, const char *hash)
         struct e2b_layer *layer;
 
         TAILQ_FOREACH (layer, &b->layers, link)
-                if (strcmp(layer->hash, hash) == 0)
+                if (layer->is_whole && strcmp(layer->hash, hash) == 0)
                         return layer;
         return NULL;
 }
@@ -454,7 +454,7 @@ static void step_copy(struct e2b_build *b)
         const struct e2b_layer *layer = hash ? e2b_layer_find(b, hash) : NULL;
 
         b->layer_at = 0;
-        if (layer && layer->is_whole)
+        if (layer)
                 write_layer(b, &(struct door_reply){0});
         else
                 fail(b, NULL, "COPY: its files were not uploaded");

@@ -14,6 +14,7 @@ struct e2b_layer {
         struct e2b_build *build;
         char *hash;
         struct buf bytes;
+        const struct e2b_request *upload; /* whose body it is; NULL: none any more */
         int is_whole;
 };
 
@@ -39,6 +40,7 @@ struct e2b_build {
 struct e2b_build *e2b_build_new(struct daemon *d, const char *name);
 /* id: NULL: the newest of the template. */
 struct e2b_build *e2b_build_find(const struct e2b *e2b, const char *name, const char *id);
+/* A whole one. */
 struct e2b_layer *e2b_layer_find(const struct e2b_build *b, const char *hash);
 void e2b_layer_free(struct e2b_layer *layer);
 /* request: with checked steps; it is referenced. */

@@ -102,17 +102,31 @@ void e2b_on_layer_get(struct e2b_request *q)
                 return;
         layer_token(q->door.daemon, http_request_path(q->request), token);
         e2b_answer(q, 201,
-                   json_pack("{s:b, s:o}", "present", layer && layer->is_whole, "url",
+                   json_pack("{s:b, s:o}", "present", layer != NULL, "url",
                              json_sprintf("http://%s%s?token=%s", host ? host : "", http_request_path(q->request),
                                           token)));
 }
 
-/* By name each time: the build may be forgotten meanwhile. */
+/* The same files may be sent twice at a time, so it is found by its upload. NULL: the build was
+ * forgotten. */
 static struct e2b_layer *layer_of(const struct e2b_request *q)
 {
-        const struct e2b_build *b = e2b_build_find(q->door.daemon->e2b, q->parts[0], NULL);
+        struct e2b_build *b;
+        struct e2b_layer *layer;
 
-        return b && b->state == BUILD_WAITING ? e2b_layer_find(b, q->parts[1]) : NULL;
+        TAILQ_FOREACH (b, &q->door.daemon->e2b->builds, link)
+                TAILQ_FOREACH (layer, &b->layers, link)
+                        if (layer->upload == q)
+                                return layer;
+        return NULL;
+}
+
+static void upload_done(void *state)
+{
+        struct e2b_layer *layer = layer_of(state);
+
+        if (layer) /* it broke off, or came too late */
+                e2b_layer_free(layer);
 }
 
 static void on_layer_bytes(struct e2b_request *q, const void *bytes, size_t size)
@@ -120,7 +134,7 @@ static void on_layer_bytes(struct e2b_request *q, const void *bytes, size_t size
         struct e2b_layer *layer = layer_of(q);
         struct e2b *e2b = q->door.daemon->e2b;
 
-        if (!layer || layer->is_whole)
+        if (!layer)
                 return;
         if (e2b->layer_bytes + size > LAYER_BYTES_MOST || buf_append(&layer->bytes, bytes, size) < 0) {
                 e2b_layer_free(layer);
@@ -133,10 +147,14 @@ static void on_layer_bytes(struct e2b_request *q, const void *bytes, size_t size
 
 static void on_layer_whole(struct e2b_request *q)
 {
-        struct e2b_layer *layer = layer_of(q);
+        struct e2b_layer *layer = layer_of(q), *earlier;
 
-        if (layer) {
+        if (layer && layer->build->state == BUILD_WAITING) {
+                earlier = e2b_layer_find(layer->build, layer->hash);
+                if (earlier)
+                        e2b_layer_free(earlier);
                 layer->is_whole = 1;
+                layer->upload = NULL;
                 http_answer(q->request, 200, NULL, "", 0);
         } else {
                 e2b_refuse(q, 409, "failed_precondition", "the build has begun already");
@@ -155,12 +173,10 @@ void e2b_on_layer_put(struct e2b_request *q)
         b = waiting_build(q, NULL);
         if (!b)
                 return;
-        layer = e2b_layer_find(b, q->parts[1]);
-        if (layer) /* once more, after an upload that broke off */
-                e2b_layer_free(layer);
         layer = calloc(1, sizeof(*layer));
         if (layer) {
                 layer->build = b;
+                layer->upload = q;
                 layer->bytes = (struct buf)BUF_INIT(LAYER_BYTES_MOST);
                 layer->hash = strdup(q->parts[1]);
                 TAILQ_INSERT_TAIL(&b->layers, layer, link);
@@ -171,6 +187,8 @@ void e2b_on_layer_put(struct e2b_request *q)
                 e2b_refuse(q, 500, "internal", "out of memory");
                 return;
         }
+        q->state = q;
+        q->state_done = upload_done;
         q->on_body = on_layer_bytes;
         q->on_whole = on_layer_whole;
 }
