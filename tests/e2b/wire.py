@@ -521,10 +521,14 @@ def test_files_of_a_build_that_are_sent_twice_at_a_time():
             equal(slow.recv(4096).split()[1], b"200")
         at = f"/templates/one/builds/{made['buildID']}"
         copy = {"type": "COPY", "args": ["x", "/tmp/x", "", ""], "filesHash": "a" * 64}
-        equal(client.control("POST", "/v2" + at, {"steps": [copy, run_step("cat /tmp/x; exit 1")]})[0], 202)
+        long_line = "printf '%0100000d\\n' 0"
+        equal(client.control("POST", "/v2" + at, {"steps": [copy, run_step(f"cat /tmp/x; {long_line}; seq 30000; exit 1")]})[0], 202)
         wait_for(lambda: client.control("GET", at + "/status")[1]["status"] == "error", "the build ends")
         log = [entry["message"] for entry in client.control("GET", at + "/status")[1]["logEntries"]]
         assert "whole" in log, log[:3]
+        equal([len(line) for line in log if line.startswith("0")], [65536, 100000 - 65536])
+        # The memory of an entry counts, too, so that short lines are fewer.
+        equal([bool(client.control("GET", f"{at}/status?logsOffset={offset}")[1]["logEntries"]) for offset in (10000, 20000)], [True, False])
 
 
 def run_step(command, *user):

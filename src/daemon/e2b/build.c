@@ -16,7 +16,8 @@
 #define LIFE_MS 3600000
 #define READY_MS 600000
 #define PIECE_BYTES (1u << 20)
-#define LOG_BYTES (4u << 20)
+#define LOG_BYTES (8u << 20)
+#define ENTRY_BYTES 600 /* of memory for an entry of the log, beside its message */
 #define LINE_BYTES (64u << 10)
 #define LAYER_FILE "/tmp/.e2b-layer.tar.gz"
 #define LAYER_DIR "/tmp/.e2b-layer"
@@ -126,7 +127,7 @@ static void add_log(struct e2b_build *b, const char *level, const char *bytes, s
 
         if (b->log_bytes > LOG_BYTES)
                 return;
-        b->log_bytes += size;
+        b->log_bytes += size + ENTRY_BYTES;
         if (b->log_bytes > LOG_BYTES) {
                 bytes = "the rest of the output is left out";
                 size = strlen(bytes);
@@ -152,9 +153,13 @@ static void on_event(struct door *door, const char *event, const json_t *about, 
                 return;
         while (size > 0) {
                 const char *end = memchr(bytes, '\n', size);
-                size_t part = end ? (size_t)(end - bytes) : size;
+                size_t part = end ? (size_t)(end - bytes) : size, room = LINE_BYTES - b->line.size;
 
-                if (buf_append(&b->line, bytes, part) < 0 || end)
+                if (part > room) {
+                        part = room;
+                        end = NULL;
+                }
+                if (buf_append(&b->line, bytes, part) < 0 || b->line.size == LINE_BYTES || end)
                         end_line(b);
                 bytes += part + (end != NULL);
                 size -= part + (end != NULL);
