@@ -572,7 +572,8 @@ def test_builds_that_nobody_may_make():
         equal(client.control("POST", "/v2" + at, {"steps": [copy]})[0], 202)
         equal(client.control("POST", "/v2" + at, {"steps": [copy]})[0], 409)
         wait_for(lambda: client.control("GET", at + "/status")[1]["status"] == "error", "an archive that is none ends the build")
-        for steps, step, why in (([run_step("true"), {"type": "ADD", "args": []}], "2", "this kind of step"), ([copy], "1", "not uploaded")):
+        for steps, step, why in (([run_step("true"), {"type": "ADD", "args": []}], "2", "this kind of step"), ([copy], "1", "not uploaded"),
+                                 ([run_step("true", "user"), run_step("true", "nobody")], "2", "no user 'nobody'"), ([{"type": "USER", "args": ["nobody"]}], "1", "no user 'nobody'")):
             state, log, reason = build(client, "one", steps)
             assert (state, reason["step"]) == ("error", step) and why in reason["message"], (reason, log)
         equal(client.control("POST", "/v3/templates", {"name": "a:b"})[0], 400)

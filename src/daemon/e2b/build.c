@@ -341,6 +341,18 @@ static void next(struct e2b_build *b)
         go_on(b);
 }
 
+/* True if programs may run as that user; else the build fails. */
+static int check_user(struct e2b_build *b, const char *user)
+{
+        char message[200];
+
+        if (strcmp(user, E2B_USER) == 0 || strcmp(user, "root") == 0)
+                return 1;
+        snprintf(message, sizeof(message), "there is no user '%.80s' here, expected " E2B_USER " or root", user);
+        fail(b, NULL, message);
+        return 0;
+}
+
 static void on_run(struct e2b_build *b, const struct door_reply *reply)
 {
         if (is_done(b, reply, NULL))
@@ -351,7 +363,8 @@ static void step_run(struct e2b_build *b)
 {
         const char *user = *argument(b, 1) ? argument(b, 1) : b->user ? b->user : E2B_USER;
 
-        run(b, command(b, argument(b, 0), user), 0, on_run);
+        if (check_user(b, user))
+                run(b, command(b, argument(b, 0), user), 0, on_run);
 }
 
 static void step_env(struct e2b_build *b)
@@ -392,9 +405,14 @@ static void step_workdir(struct e2b_build *b)
 
 static void step_user(struct e2b_build *b)
 {
+        if (!check_user(b, argument(b, 0)))
+                return;
         free(b->user);
         b->user = strdup(argument(b, 0));
-        next(b);
+        if (b->user)
+                next(b);
+        else
+                fail(b, NULL, "out of memory");
 }
 
 /* Files go to the destination, directories are merged into it, as Docker does. */
