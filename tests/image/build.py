@@ -143,7 +143,7 @@ def test_an_ordinary_users_build():
 
 
 REFUSED = (
-    ("ONBUILD RUN x", 2, "ONBUILD"), ("HEALTHCHECK x", 2, "NONE"), ("HEALTHCHECK --interval=x CMD y", 2, "--interval=x"), ("SHELL /bin/bash", 2, "list"), ("VOLUME x", 2, "absolute"), ("STOPSIGNAL kill", 2, "kill"),
+    ("ONBUILD RUN x", 2, "ONBUILD"), ("HEALTHCHECK x", 2, "NONE"), ("HEALTHCHECK CMDX y", 2, "NONE"), ("HEALTHCHECK CMD []", 2, "NONE"), ("HEALTHCHECK --interval=x CMD y", 2, "--interval=x"), ("SHELL /bin/bash", 2, "list"), ("VOLUME x", 2, "absolute"), ("STOPSIGNAL kill", 2, "kill"),
     ("FOO x", 2, "FOO"), ("RUN", 2, "RUN"), ("RUN <<E\nx\n E", 2, "'E' is not closed"), ("COPY <<E <<E /opt/\nE\nE", 2, "twice"), ("RUN --mount=type=cache,target=/opt y", 2, "the image has /opt"), ("RUN --mount=type=cache,target=x y", 2, "target=DIRECTORY"),
     ("COPY --chown=no Dockerfile /opt/", 2, "no user 'no'"), ("COPY --chown=:no Dockerfile /opt/", 2, "no group 'no'"), ("COPY --chmod=4755 Dockerfile /opt/", 2, "--chmod=4755"), ("COPY --parents a b", 2, "--parents"), ("FROM --platform=linux/s390x base:1", 2, "s390x"),
     ("COPY a", 2, "source"), ("COPY ../x /opt/", 2, "context"), ("COPY none /opt/", 2, "none"), ("COPY *.none /opt/", 2, "none"), ("ADD http://x/y /opt/", 2, "URL"),

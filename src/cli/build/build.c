@@ -387,20 +387,20 @@ static int take_durations(struct build *b, const struct docker_step *step, json_
 /* It is recorded for engines that run such checks; ours does not. */
 static int take_check(struct build *b, const struct docker_step *step)
 {
-        const char *rest = step->text + strcspn(step->text, " \t");
-        json_t *check = json_object(), *test = NULL;
+        const size_t size = strcspn(step->text, " \t");
+        const char *rest = step->text + size + strspn(step->text + size, " \t");
+        const int is_command = size == 3 && strncasecmp(step->text, "CMD", size) == 0 && *rest;
+        json_t *check = json_object(), *test = is_command ? docker_list(rest) : NULL;
         int code;
 
-        rest += strspn(rest, " \t");
-        if (strcasecmp(step->text, "NONE") == 0)
-                test = json_pack("[s]", "NONE");
-        else if (strncasecmp(step->text, "CMD", 3) == 0 && *rest && strchr(" \t", step->text[3]))
-                test = docker_list(rest);
-        if (test && json_array_size(test) > 0 && strcasecmp(step->text, "NONE") != 0)
+        if (test)
                 json_array_insert_new(test, 0, json_string("CMD"));
-        else if (!test && strncasecmp(step->text, "CMD", 3) == 0 && *rest)
+        else if (is_command)
                 test = json_pack("[s, s]", "CMD-SHELL", rest);
-        code = test ? take_durations(b, step, check) : build_bad(b, "expected CMD and a command, or NONE");
+        else if (strcasecmp(step->text, "NONE") == 0)
+                test = json_pack("[s]", "NONE");
+        code = test && (!is_command || json_array_size(test) > 1) ? take_durations(b, step, check)
+                                                                  : build_bad(b, "expected CMD and a command, or NONE");
         if (code == 0)
                 json_object_set(check, "Test", test);
         if (code == 0)
