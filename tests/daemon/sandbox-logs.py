@@ -59,9 +59,11 @@ def test_a_life():
         daemon.process.kill()
         daemon.process.wait()
         with open(log_file(state, "new"), "a") as file:
-            file.write('{"time":"2026-')  # torn by the end of a machine
+            file.write('\n{"time":"2026-')  # torn by the end of a machine
         with Daemon("--state-dir", state) as later, later.frames() as frames:
             equal(lines(frames, "new")[-2:], [("stopped", "as it was idle"), ("renamed", 'from "a"')])
+            frames.call("sandbox.update", sandbox="new", labels={})
+            equal(lines(frames, "new")[-2:], [("renamed", 'from "a"'), ("changed", "labels")])
             equal(lines(frames, "a")[-1][0], "lost")
             frames.call("sandbox.delete", sandbox="a")
             assert not os.path.exists(os.path.dirname(log_file(state, "a")))

@@ -52,12 +52,13 @@ static void shorten(int dir_fd)
         free(text);
 }
 
+/* The end of a line is written by the next one, so that a torn line takes no other with it. */
 static int append(const struct sandbox *s, const json_t *row)
 {
         _cleanup_fd_ int dir_fd = sandbox_store_open(s, 0), fd = -EBADF;
         char *text = json_dump_text(row, JSON_COMPACT), *line = NULL;
         struct stat st;
-        int r = dir_fd < 0 ? dir_fd : text && asprintf(&line, "%s\n", text) > 0 ? 0 : -ENOMEM;
+        int r = dir_fd < 0 ? dir_fd : text && asprintf(&line, "\n%s", text) > 0 ? 0 : -ENOMEM;
 
         if (r == 0)
                 fd = openat(dir_fd, SANDBOX_STORE_LOG, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
