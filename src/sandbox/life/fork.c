@@ -51,7 +51,7 @@ struct sandbox_fork {
         json_t *omitted;
         TAILQ_HEAD(branch_list, branch) branches;
         struct copy *copy; /* without a state directory */
-        int is_saving, is_packing, has_files, has_gone, is_going;
+        int is_saving, is_packing, has_gone, is_going;
         unsigned count, runs;
         struct child children[];
 };
@@ -405,7 +405,6 @@ static void give_all(struct sandbox_fork *fork, int fd)
         struct cloche_err e;
         int r = check_children(fork, &e);
 
-        fork->has_files = 1;
         for (unsigned i = 0; i < fork->count && r == 0; i++)
                 r = give_files(&fork->children[i], fd, &e);
         if (r < 0) {
