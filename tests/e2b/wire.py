@@ -548,6 +548,8 @@ def test_a_template_of_an_image_has_root_if_its_steps_ask():
             box = client.box(templateID=name)
             messages, _ = client.stream("/process.Process/Start", box, bash(command), **who)
             equal(b"".join(base64.b64decode(message["event"].get("data", {}).get("stdout", "")) for message in messages).decode(), output)
+        box = client.box(templateID="rooted")
+        assert b'"text":"0\\n"' in client.data("POST", "/execute", box, json.dumps({"code": "id -u", "language": "bash"}).encode(), port=49999)[2]
         box = client.box(templateID="plain")  # the twin
         equal(client.stream("/process.Process/Start", box, bash("true"), **root)[1]["error"]["message"], "invalid username: 'root'")
 
