@@ -87,6 +87,7 @@ def test_bad_requests():
         frames.call("sandbox.snapshot", sandbox="a", snapshot="s")
         error = frames.refused("sandbox.snapshot", sandbox="a", snapshot="s")
         assert error.name == "invalid_state" and "already" in error.message, error.message
+        equal(frames.refused("sandbox.snapshot", sandbox="a", snapshot="large", labels={"l": "x" * (513 << 10)}).name, "too_large", "the next daemon would not read them")
         equal(frames.refused("sandbox.create", sandbox="b", snapshot="none").name, "not_found")
         for name, value in (("image", "sha256-" + 64 * "0"), ("packages", {"pip": ["x"]}), ("writableRoot", True)):
             assert "snapshot" in frames.refused("sandbox.create", sandbox="b", snapshot="s", **{name: value}).message, name

@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/state.h"
 #include "sandbox/core/store.h"
+#include "wire/json.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -19,6 +20,7 @@
 #include <string.h>
 
 #define DEFINITION_BYTES_MAX (2u << 20) /* a definition of a sandbox has at most half of it */
+#define LABELS_BYTES_MAX (512u << 10)   /* so that the next daemon reads both */
 
 static const unsigned transitions[SNAPSHOT_STATES] = {
         [SNAPSHOT_MAKING] = STATE_TO(SNAPSHOT_READY),
@@ -178,10 +180,24 @@ static void on_saved(void *data, const struct cloche_err *e)
                 fail(snapshot, e ? e : &own);
 }
 
+static int check_labels(const json_t *labels, struct cloche_err *e)
+{
+        char *text = labels ? json_dump_text(labels, JSON_INDENT(1)) : NULL;
+        int r = labels && !text ? err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a snapshot") : 0;
+
+        if (text && strlen(text) > LABELS_BYTES_MAX)
+                r = err_set(e, CLOCHE_E_TOO_LARGE, "the labels of a snapshot have at most %u bytes as JSON",
+                            LABELS_BYTES_MAX);
+        free(text);
+        return r;
+}
+
 static int check_new(const struct sandbox_request *request, const char *name, struct cloche_err *e)
 {
         int r = check_name(name, e);
 
+        if (r == 0)
+                r = check_labels(json_object_get(request->params, "labels"), e);
         if (r < 0)
                 return r;
         if (request->all->state_fd < 0)
