@@ -539,6 +539,9 @@ def test_a_template_of_an_image_has_root_if_its_steps_ask():
     with served(*image_store()) as (_, env):
         client = Client(env)
         root, user = ({"Authorization": "Basic " + base64.b64encode(name).decode()} for name in (b"root:", b"user:"))
+        for repeats, told in ((1, "ready"), (2, "error")):  # the earlier template stays
+            equal(build(client, "plain", [{"type": "ENV", "args": ["LONG", "x" * (repeats * 200_000)]}], fromImage="tools:1")[0], told)
+            equal(client.control("GET", "/templates/aliases/plain")[0], 200)
         state, log, reason = build(client, "plain", [run_step("id -u; echo changed > /etc/changed; [ ! -e /etc/none ]")], fromImage="tools:1")
         equal((state, reason), ("ready", None), log)
         state, log, reason = build(client, "rooted", [run_step("id -u", "root"), run_step("id -u"), {"type": "USER", "args": ["root"]}, run_step("id -u; echo 1 > /etc/by-root; chmod 600 /etc/by-root")], fromImage="tools:1")

@@ -19,6 +19,7 @@
 #define LOG_BYTES (8u << 20)
 #define ENTRY_BYTES 600 /* of memory for an entry of the log, beside its message */
 #define LINE_BYTES (64u << 10)
+#define SETTINGS_BYTES_MAX (256u << 10) /* a label of the snapshot and of its sandboxes */
 #define LAYER_FILE "/tmp/.e2b-layer.tar.gz"
 #define LAYER_DIR "/tmp/.e2b-layer"
 
@@ -223,15 +224,22 @@ static void on_kept(struct e2b_build *b, const struct door_reply *reply)
         end(b);
 }
 
-static void keep(struct e2b_build *b, const struct door_reply *reply)
+static char *settings_of(const struct e2b_build *b)
 {
         json_t *settings =
                 json_pack("{s:O, s:s, s:s*, s:O*, s:O*}", "env", b->env, "cwd", b->cwd, "user", b->user, "start",
                           json_object_get(b->request, "startCmd"), "ready", json_object_get(b->request, "readyCmd"));
         char *text = json_dump_text(settings, JSON_COMPACT);
 
-        (void)reply; /* there was no earlier one, or the core says why the new one is refused */
         json_decref(settings);
+        return text;
+}
+
+static void keep(struct e2b_build *b, const struct door_reply *reply)
+{
+        char *text = settings_of(b);
+
+        (void)reply; /* there was no earlier one, or the core says why the new one is refused */
         call(b, "sandbox.snapshot",
              json_pack("{s:s, s:{s:s, s:s}}", "snapshot", b->name, "labels", E2B_LABEL_BUILD, b->id, E2B_LABEL_SETTINGS,
                        text ? text : "{}"),
@@ -239,9 +247,18 @@ static void keep(struct e2b_build *b, const struct door_reply *reply)
         free(text);
 }
 
+/* Settings that the core would refuse may not cost the earlier template. */
 static void replace_earlier(struct e2b_build *b)
 {
-        call(b, "snapshot.delete", json_pack("{s:s}", "snapshot", b->name), NULL, keep);
+        char *text = settings_of(b), message[120];
+
+        snprintf(message, sizeof(message), "the variables and commands of a template have at most %u bytes as JSON",
+                 SETTINGS_BYTES_MAX);
+        if (text && strlen(text) <= SETTINGS_BYTES_MAX)
+                call(b, "snapshot.delete", json_pack("{s:s}", "snapshot", b->name), NULL, keep);
+        else
+                fail(b, "finalize", text ? message : "out of memory");
+        free(text);
 }
 
 /* -- commands ---------------------------------------------------------------------------------------------------- */
