@@ -190,7 +190,7 @@ def sandbox(name: str | None = None, *, limits: Limits | Mapping[str, int] | Non
     image    the root file system: an image of the daemon's store, by its name or as sha256-DIGITS; None: the daemon's own
     image_settings  what applies with a digest in place of a name: {"env": {"A": "1"}, "workingDirectory": "/srv"}
     mount    directories and files of the host under rules; what is written there stays in the sandbox until it stops (no sync)
-    packages  that it begins with, installed once and then shared: {"pip": ["requests"], "npm": [...], "gem": [...]}
+    packages  that it begins with, installed once and then shared: {"pip": ["requests"], "npm": [...], "gem": [...]}; with root: {"apt": [...]}
     volumes  of this caller: VolumeMount(name, path, read_only), or the same as a mapping of name, path, readOnly
     writable_root  True: the directories of its image can be changed, by a copy in its quota; with image
     root     True: its programs are root of 65,536 users of its own (apt-get install, useradd, ports below 1024); writable_root is implied

@@ -194,7 +194,7 @@ class SandboxInfo:
     image_name: str | None = None
     """The name by which the image was found then; it may be another image's now."""
     packages: Mapping[str, Any] = field(default_factory=dict)
-    """The packages that it began with: pip, npm, gem."""
+    """The packages that it began with: pip, npm, gem, or apt."""
     idle_action: str = "stop"
     """Its fate after idle_ms without use: stop or pause."""
     ends_at: str | None = None

@@ -595,7 +595,7 @@ export interface Sandbox {
   image?: string
   /** The name by which it was found then; it may be another image's now. */
   imageName?: string
-  /** The packages that it began with: {pip, npm, gem}. */
+  /** The packages that it began with: {pip, npm, gem}, or {apt}. */
   packages?: unknown
   /** true: the directories of its image can be changed. */
   writableRoot?: boolean
@@ -659,7 +659,7 @@ export interface SandboxStopped {
   image?: string
   /** The name by which it was found then; it may be another image's now. */
   imageName?: string
-  /** The packages that it began with: {pip, npm, gem}. */
+  /** The packages that it began with: {pip, npm, gem}, or {apt}. */
   packages?: unknown
   /** true: the directories of its image can be changed. */
   writableRoot?: boolean
@@ -725,7 +725,7 @@ export interface SandboxResumed {
   image?: string
   /** The name by which it was found then; it may be another image's now. */
   imageName?: string
-  /** The packages that it began with: {pip, npm, gem}. */
+  /** The packages that it began with: {pip, npm, gem}, or {apt}. */
   packages?: unknown
   /** true: the directories of its image can be changed. */
   writableRoot?: boolean
@@ -791,7 +791,7 @@ export interface SandboxCreated {
   image?: string
   /** The name by which it was found then; it may be another image's now. */
   imageName?: string
-  /** The packages that it began with: {pip, npm, gem}. */
+  /** The packages that it began with: {pip, npm, gem}, or {apt}. */
   packages?: unknown
   /** true: the directories of its image can be changed. */
   writableRoot?: boolean
