@@ -134,3 +134,23 @@ def test_volumes():
         frames.call("sandbox.create", sandbox="t", image=digest, root=True, volumes=at)
         frames.call("context.create", sandbox="t", context="c", language="python")
         equal(frames.call("context.run", sandbox="t", context="c", code="import os; s = os.stat('/data/root'); print(s.st_uid, s.st_gid, open('/data/plain').read())")["stdout"], "33 33 p+-\n")
+
+
+def test_links_of_an_image_lead_no_mount_to_the_host():
+    """The places of mounts are made while the host's root is still there."""
+    need_writable_roots()
+    store, (digest,) = make_store(1)
+    tree, host = f"{store}/trees/{digest}", tempfile.mkdtemp(prefix="cloched-root-mounts-", dir=os.getcwd())
+    os.chmod(host, 0o777)
+    os.makedirs(f"{tree}/home/real")
+    for name, target in (("home/link", host), ("home/up", "../" * 20 + host[1:]), ("data", host), ("srv", f"{host}/none")):
+        os.symlink(target, f"{tree}/{name}")
+    with Daemon("--images", store, "--volumes", os.path.abspath("volumes")) as daemon, daemon.frames() as frames:
+        frames.call("volume.create", volume="v", sizeBytes=64 << 20)
+        at = lambda path: {"sandbox": "s", "image": digest, "root": True, "volumes": [{"name": "v", "path": path}]}
+        for path, said in (("/home/link/new", "a link of the image"), ("/home/link/new/deep", "a link of the image"), ("/home/up/new", "a link of the image"), ("/home/link", "a link of the image"),
+                           ("/data", "would cover"), ("/data/new", "would cover"), ("/srv", "would cover"), ("/srv/new", "would cover")):
+            refused = frames.refused("sandbox.create", **at(path))
+            assert (refused.name, said in refused.message) == ("invalid_argument", True), (path, refused.message)
+        equal(os.listdir(host), [])
+        frames.call("sandbox.create", **at("/home/real"))  # the twin

@@ -472,20 +472,46 @@ static int make_point(const struct jail_plan *plan, size_t mount, struct cloche_
         return access(path, F_OK) == 0 ? 0 : write_file(path, "", 0, 0644, e);
 }
 
+/* The host's root is still the root here: a link of the image would lead to the host's files. */
+static int check_no_link(const char *path, struct cloche_err *e)
+{
+        struct stat st;
+        char part[512];
+
+        snprintf(part, sizeof(part), "%s", path);
+        for (char *slash = strchrnul(part, '/');; slash = strchrnul(slash + 1, '/')) {
+                const int is_last = *slash == '\0';
+
+                *slash = '\0';
+                if (lstat(part, &st) < 0)
+                        return 0; /* the rest is made */
+                if (S_ISLNK(st.st_mode))
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "a mount at /%s would go through /%s, a link of the image: choose another place",
+                                       path, part);
+                if (is_last)
+                        return 0;
+                *slash = '/';
+        }
+}
+
 /* The mount point of a mount outside of the writable places: below a directory at the top that
  * holds only mounts, or a file at the top. */
 static int make_mount_place(const struct jail_plan *plan, size_t mount, struct cloche_err *e)
 {
         const char *path = plan->mounts[mount] + 1;
         char top[256];
+        int r;
 
         if (root_is_writable(path) || is_inner(plan, mount))
                 return 0;
         snprintf(top, sizeof(top), "%.*s", (int)strcspn(path, "/"), path);
-        if (!has_mount_at_top(plan, mount, top) && !is_beside_home(path) && access(top, F_OK) == 0)
+        if (!has_mount_at_top(plan, mount, top) && !is_beside_home(path) &&
+            faccessat(AT_FDCWD, top, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
                                "a mount at /%s would cover what the box has at /%s: choose another place", path, top);
-        return make_point(plan, mount, e);
+        r = check_no_link(path, e);
+        return r < 0 ? r : make_point(plan, mount, e);
 }
 
 static int build(const struct jail_plan *plan, struct root_sources *sources, struct cloche_err *e)
