@@ -584,3 +584,18 @@ def test_builds_that_nobody_may_make():
         equal(client.control("POST", "/v3/templates", {"name": "a:b"})[0], 400)
         equal(client.control("GET", "/templates/aliases/one")[0], 404)
         equal(client.control("GET", "/v2/sandboxes")[1], [])
+
+
+def test_builds_that_print_and_send_much_take_little_memory():
+    with served() as (daemon, env):
+        client = Client(env)
+        build(client, "first", [run_step("true"), {"type": "NONE", "args": []}])
+        before = daemon.memory()
+        state, log, _ = build(client, "prints", [run_step("yes | head -c 400000; head -c 100000 /dev/zero | tr '\\0' x; false")])
+        assert state == "error" and daemon.memory() - before < 40 << 20, daemon.memory() - before
+        for _ in range(5):
+            equal(build(client, "sends", [{"type": "NONE", "args": ["x" * (10 << 20)]}])[0], "error")
+        assert daemon.memory() - before < 60 << 20, daemon.memory() - before
+        # a line that is longer than one of the log is cut into several
+        _, log, _ = build(client, "long", [run_step("head -c 100000 /dev/zero | tr '\\0' x; echo; echo tail; false")])
+        equal([len(line) for line in log if line.startswith("x")], [65536, 100000 - 65536])

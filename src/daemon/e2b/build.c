@@ -17,7 +17,7 @@
 #define READY_MS 600000
 #define PIECE_BYTES (1u << 20)
 #define LOG_BYTES (8u << 20)
-#define ENTRY_BYTES 600 /* of memory for an entry of the log, beside its message */
+#define ENTRY_BYTES 700 /* of an entry beside its message, in memory */
 #define LINE_BYTES (64u << 10)
 #define SETTINGS_BYTES_MAX (256u << 10) /* a label of the snapshot and of its sandboxes */
 #define LAYER_FILE "/tmp/.e2b-layer.tar.gz"
@@ -155,15 +155,14 @@ static void on_event(struct door *door, const char *event, const json_t *about, 
         while (size > 0) {
                 const char *end = memchr(bytes, '\n', size);
                 size_t part = end ? (size_t)(end - bytes) : size, room = LINE_BYTES - b->line.size;
+                int is_cut = part > room;
 
-                if (part > room) {
+                if (is_cut)
                         part = room;
-                        end = NULL;
-                }
-                if (buf_append(&b->line, bytes, part) < 0 || b->line.size == LINE_BYTES || end)
+                if (buf_append(&b->line, bytes, part) < 0 || is_cut || end)
                         end_line(b);
-                bytes += part + (end != NULL);
-                size -= part + (end != NULL);
+                bytes += part + (end && !is_cut);
+                size -= part + (end && !is_cut);
         }
 }
 
@@ -191,6 +190,8 @@ static void call(struct e2b_build *b, const char *method, json_t *params, const 
 static void end(struct e2b_build *b)
 {
         drop_layers(b);
+        json_decref(b->request); /* it may be large, and the build is kept for its log */
+        b->request = NULL;
         if (b->door.sandbox)
                 call(b, "sandbox.delete", json_object(), NULL, NULL);
 }
