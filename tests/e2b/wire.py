@@ -568,6 +568,7 @@ def test_builds_that_nobody_may_make():
             equal(client.send("PUT", path, {}, b"x")[0], 401)
         equal(client.send("PUT", upload, {}, b"no archive")[0], 200)  # the twin
         equal(client.control("GET", f"/templates/one/files/{'a' * 64}")[1]["present"], True)
+        equal(client.control("GET", f"/templates/one/files/{'a' * 65}")[0], 400)
         copy = {"type": "COPY", "args": ["x", "/tmp/x", "", ""], "filesHash": "a" * 64}
         for steps in ("x", [1], [{"type": 1}], [{"type": "RUN", "args": ["a\0b"]}], [{"type": "RUN", "args": [1]}], [run_step("true")] * 1001):
             equal(client.control("POST", f"/v2/templates/one/builds/{made['buildID']}", {"steps": steps})[0], 400)
@@ -581,6 +582,9 @@ def test_builds_that_nobody_may_make():
                                  ([run_step("true", "user"), run_step("true", "nobody")], "2", "no user 'nobody'"), ([{"type": "USER", "args": ["nobody"]}], "1", "no user 'nobody'")):
             state, log, reason = build(client, "one", steps)
             assert (state, reason["step"]) == ("error", step) and why in reason["message"], (reason, log)
+        equal(client.control("POST", "/v3/templates", {"name": "one"})[0], 202)
+        equal(client.send("PUT", upload, {}, b"of an earlier build")[0], 401)
+        equal(client.control("GET", f"/templates/one/files/{'a' * 64}")[1]["present"], False)
         equal(client.control("POST", "/v3/templates", {"name": "a:b"})[0], 400)
         equal(client.control("GET", "/templates/aliases/one")[0], 404)
         equal(client.control("GET", "/v2/sandboxes")[1], [])

@@ -8,6 +8,8 @@
 #define E2B_LABEL_BUILD E2B_LABEL "build"       /* of the sandbox and of the snapshot */
 #define E2B_LABEL_SETTINGS E2B_LABEL "settings" /* of the snapshot: an object as text: env, cwd, user, start, ready */
 
+#define E2B_LAYER_PATH "/templates/{id}/files/{id}"
+
 /* The files of one COPY, as the client packed them. */
 struct e2b_layer {
         TAILQ_ENTRY(e2b_layer) link;

@@ -1,6 +1,6 @@
 /* The paths of the API. Runs in: cloched-engine, on its loop, with the rights of the daemon's
  * user. */
-#include "internal.h"
+#include "build.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -41,8 +41,8 @@ static const struct e2b_route control[] = {
         {"GET", "/templates/aliases/{id}", E2B_CONTROL, e2b_on_template_alias},
         {"GET", "/templates/{id}", E2B_CONTROL, e2b_on_template_get},
         {"DELETE", "/templates/{id}", E2B_CONTROL, e2b_on_template_delete},
-        {"GET", "/templates/{id}/files/{id}", E2B_CONTROL, e2b_on_layer_get},
-        {"PUT", "/templates/{id}/files/{id}", E2B_FILES, e2b_on_layer_put},
+        {"GET", E2B_LAYER_PATH, E2B_CONTROL, e2b_on_layer_get},
+        {"PUT", E2B_LAYER_PATH, E2B_FILES, e2b_on_layer_put},
         {"POST", "/v2/templates/{id}/builds/{id}", E2B_CONTROL, e2b_on_build_start},
         {"GET", "/templates/{id}/builds/{id}/status", E2B_CONTROL, e2b_on_build_status},
         {0},

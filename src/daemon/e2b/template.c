@@ -3,10 +3,12 @@
 #include "build.h"
 
 #include <nettle/memops.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define NAME_SIZE 63
+#define HASH_SIZE 64
 #define STEPS_MAX 1000
 #define BUILDS_MOST 8
 #define LAYER_BYTES_MOST (256u << 20) /* of all builds: they lie in memory until their build ends */
@@ -58,21 +60,43 @@ void e2b_on_template_create(struct e2b_request *q)
 
 /* -- layers ------------------------------------------------------------------------------------------------------ */
 
-static void layer_token(const struct daemon *d, const char *path, char ret[TOKEN_SECRET_SIZE])
+/* It is of one build: who has the URL of an earlier one puts no files into a later one. */
+static int layer_token(const struct e2b_build *b, const char *path, char ret[TOKEN_SECRET_SIZE])
 {
-        token_derive(d->options.token, "e2b layer", path, ret);
+        char *text = NULL;
+
+        if (asprintf(&text, "%s %s", b->id, path) < 0)
+                return -1;
+        token_derive(b->door.daemon->options.token, "e2b layer", text, ret);
+        free(text);
+        return 0;
+}
+
+/* The newest build of the template that the path of a layer names, or NULL. */
+static const struct e2b_build *build_of_layer(const struct daemon *d, const char *path)
+{
+        struct door_part parts[DOOR_PARTS];
+        const struct e2b_build *b;
+        char *name;
+
+        if (!door_matches(E2B_LAYER_PATH, path, parts))
+                return NULL;
+        name = strndup(parts[0].at, parts[0].size);
+        b = name ? e2b_build_find(d->e2b, name, NULL) : NULL;
+        free(name);
+        return b;
 }
 
 /* The URL of an upload has a token of its own: the clients send no key there. */
 int e2b_is_layer_upload(const struct daemon *d, const struct http_request *request)
 {
         static const char name[] = "token=";
-        const char *query = http_request_query(request);
+        const char *query = http_request_query(request), *path = http_request_path(request);
+        const struct e2b_build *b = build_of_layer(d, path);
         char token[TOKEN_SECRET_SIZE];
 
-        layer_token(d, http_request_path(request), token);
-        return strcmp(http_request_verb(request), "PUT") == 0 && strncmp(query, name, sizeof(name) - 1) == 0 &&
-               strlen(query) == sizeof(name) - 1 + strlen(token) &&
+        return b && strcmp(http_request_verb(request), "PUT") == 0 && layer_token(b, path, token) == 0 &&
+               strncmp(query, name, sizeof(name) - 1) == 0 && strlen(query) == sizeof(name) - 1 + strlen(token) &&
                memeql_sec(query + sizeof(name) - 1, token, strlen(token));
 }
 
@@ -100,7 +124,14 @@ void e2b_on_layer_get(struct e2b_request *q)
 
         if (!b)
                 return;
-        layer_token(q->door.daemon, http_request_path(q->request), token);
+        if (strlen(q->parts[1]) > HASH_SIZE) {
+                e2b_refuse(q, 400, "invalid_argument", "the hash of files has at most %d characters", HASH_SIZE);
+                return;
+        }
+        if (layer_token(b, http_request_path(q->request), token) < 0) {
+                e2b_refuse(q, 500, "internal", "out of memory");
+                return;
+        }
         e2b_answer(q, 201,
                    json_pack("{s:b, s:o}", "present", layer != NULL, "url",
                              json_sprintf("http://%s%s?token=%s", host ? host : "", http_request_path(q->request),
