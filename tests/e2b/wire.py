@@ -603,3 +603,43 @@ def test_builds_that_print_and_send_much_take_little_memory():
         # a line that is longer than one of the log is cut into several
         _, log, _ = build(client, "long", [run_step("head -c 100000 /dev/zero | tr '\\0' x; echo; echo tail; false")])
         equal([len(line) for line in log if line.startswith("x")], [65536, 100000 - 65536])
+
+
+def test_a_watch_that_missed_changes_is_over():
+    """Rather than to leave events out: a burst is more than the core keeps for a watcher."""
+    with served() as (_, env), concurrent.futures.ThreadPoolExecutor(1) as threads:
+        client = Client(env)
+        box = client.box()
+        equal(client.unary("/filesystem.Filesystem/MakeDir", box, {"path": "dir"})[0], 200)
+        stream = threads.submit(client.stream, "/filesystem.Filesystem/WatchDir", box, {"path": "dir"})
+        status, made = client.unary("/filesystem.Filesystem/CreateWatcher", box, {"path": "dir"})
+        equal(status, 200)
+        burst = bash("cd ~/dir; for i in {1..4000}; do : > $i; done; rm -f *")
+
+        def is_over():
+            client.stream("/process.Process/Start", box, burst)
+            return client.unary("/filesystem.Filesystem/GetWatcherEvents", box, {"watcherId": made["watcherId"]})[0] == 404 and stream.done()
+
+        wait_for(is_over, "both watches end")
+        equal(stream.result()[1], None)  # it broke off
+
+
+def test_events_that_nobody_fetches_take_little_memory():
+    """The watcher with the most of them is over, not that of another sandbox."""
+    with served() as (daemon, env):
+        client = Client(env)
+        box, other = client.box(), client.box()
+        deep = "/tmp/" + "/".join(["d" * 200] * 18)
+        client.stream("/process.Process/Start", box, bash(f"mkdir -p {deep}"))
+        ask = lambda method, at=box, **message: client.unary("/filesystem.Filesystem/" + method, at, message)
+        ids = [ask("CreateWatcher", path="/tmp", recursive=True)[1]["watcherId"] for _ in range(30)]
+        quiet = ask("CreateWatcher", at=other, path="/tmp")[1]["watcherId"]
+        before = daemon.memory()
+
+        def is_over():
+            client.stream("/process.Process/Start", box, bash(f"cd {deep}; for i in {{1..200}}; do : > $i; done; rm -f *"))
+            assert daemon.memory() - before < 140 << 20, daemon.memory() - before
+            return ask("GetWatcherEvents", watcherId=ids.pop())[0] == 404
+
+        wait_for(is_over, "a watcher is over")
+        equal(ask("GetWatcherEvents", at=other, watcherId=quiet)[0], 200)

@@ -90,8 +90,8 @@ struct e2b {
         TAILQ_HEAD(e2b_builds, e2b_build) builds;
         size_t layer_bytes; /* of all builds */
         TAILQ_HEAD(e2b_watchers, e2b_watcher) watchers;
-        size_t watcher_count;
-        size_t process_count, process_most; /* beyond it those of sandboxes that are gone are looked for */
+        size_t watcher_count, watcher_bytes; /* the bytes are of their events */
+        size_t process_count, process_most;  /* beyond it those of sandboxes that are gone are looked for */
         uv_timer_t *timer;
 };
 

@@ -172,6 +172,8 @@ static void on_change(struct e2b_request *q, const char *event, const json_t *ab
                 e2b_stream_send(q, json_pack("{s:{}}", "start"));
         else if (strcmp(event, "change") == 0)
                 take_change(about, attachments, e2b_text(q->body, "path"), send_change, q);
+        else if (strcmp(event, "lost") == 0)
+                q->is_broken = 1; /* rather than to leave events out */
 }
 
 /* -- the stream -------------------------------------------------------------------------------------------------- */
@@ -262,6 +264,8 @@ void e2b_on_watch(struct e2b_request *q)
 /* -- watches that are polled ------------------------------------------------------------------------------------- */
 
 #define WATCHERS_MOST 256
+#define KEPT_BYTES_MOST (64u << 20)       /* of the events of all watchers */
+#define EVENT_BYTES 600                   /* of an event beside its name, in memory */
 #define UNASKED_NS UINT64_C(600000000000) /* a watcher that nobody asks is forgotten after so long */
 
 struct e2b_watcher {
@@ -270,15 +274,28 @@ struct e2b_watcher {
         char id[E2B_ID_SIZE];
         char *dir;
         json_t *events;
+        size_t bytes;          /* of the events */
         struct e2b_request *q; /* that made it, and waits until it watches */
         uint64_t asked_ns;
         int is_over; /* it is freed by the sweep: no request may be cancelled in a callback of the core */
 };
 
+/* The events, which the caller owns. */
+static json_t *take_events(struct e2b_watcher *w)
+{
+        json_t *events = w->events;
+
+        w->door.daemon->e2b->watcher_bytes -= w->bytes;
+        w->bytes = 0;
+        w->events = json_array();
+        return events;
+}
+
 static void watcher_free(struct e2b *e2b, struct e2b_watcher *w)
 {
         TAILQ_REMOVE(&e2b->watchers, w, link);
         e2b->watcher_count--;
+        e2b->watcher_bytes -= w->bytes;
         door_done(&w->door);
         json_decref(w->events);
         free(w->dir);
@@ -302,14 +319,40 @@ void e2b_watchers_done(struct e2b *e2b)
                 watcher_free(e2b, TAILQ_FIRST(&e2b->watchers));
 }
 
+/* Rather than to leave events out. */
+static void stop_watching(struct e2b_watcher *w)
+{
+        w->is_over = 1;
+        json_decref(take_events(w));
+}
+
+/* Its sandbox makes room, not another one. */
+static struct e2b_watcher *heaviest(const struct e2b *e2b)
+{
+        struct e2b_watcher *w, *most = TAILQ_FIRST(&e2b->watchers);
+
+        TAILQ_FOREACH (w, &e2b->watchers, link)
+                if (w->bytes > most->bytes)
+                        most = w;
+        return most;
+}
+
 static void keep_change(void *data, const char *type, const char *name, json_t *path)
 {
         struct e2b_watcher *w = data;
+        struct e2b *e2b = w->door.daemon->e2b;
+        size_t size = strlen(name) + EVENT_BYTES;
 
         (void)path;
+        if (json_array_size(w->events) >= EVENTS_MOST)
+                stop_watching(w);
+        if (e2b->watcher_bytes + size > KEPT_BYTES_MOST)
+                stop_watching(heaviest(e2b));
+        if (w->is_over)
+                return;
         json_array_append_new(w->events, json_pack("{s:s, s:s}", "name", name, "type", type));
-        if (json_array_size(w->events) > EVENTS_MOST)
-                w->is_over = 1; /* rather than to leave events out */
+        w->bytes += size;
+        e2b->watcher_bytes += size;
 }
 
 static void on_watcher_event(struct door *door, const char *event, const json_t *about, const struct buf *attachments)
@@ -323,6 +366,8 @@ static void on_watcher_event(struct door *door, const char *event, const json_t 
                 e2b_answer(q, 200, json_pack("{s:s}", "watcherId", w->id));
         } else if (strcmp(event, "change") == 0 && !w->is_over) {
                 take_change(about, attachments, w->dir, keep_change, w);
+        } else if (strcmp(event, "lost") == 0) {
+                stop_watching(w);
         }
 }
 
@@ -414,8 +459,7 @@ static void watcher_events(struct e2b_request *q)
         if (!w)
                 return;
         w->asked_ns = clock_now_ns();
-        e2b_answer(q, 200, json_pack("{s:o}", "events", w->events));
-        w->events = json_array();
+        e2b_answer(q, 200, json_pack("{s:o}", "events", take_events(w)));
 }
 
 void e2b_on_watcher_events(struct e2b_request *q)
