@@ -248,11 +248,15 @@ def test_the_cache_and_failures():
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Service) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         text = f"FROM base:1\nRUN read -r word < /dev/tcp/one.host.internal/{server.server_address[1]} && [ $word = served ] && : > /opt/served\n"
-        told = build("FROM base:1\nRUN read -r word < /dev/tcp/192.0.2.7/80\n", "--network", "elsewhere.test", expected=1).stderr
-        assert b"a build permits it by --network 192.0.2.7:80\n" in told, told
-        build(text, expected=1)
+        told = build("FROM base:1\nRUN read -r w < /dev/tcp/192.0.2.7/80; read -r w < /dev/tcp/192.0.2.8/80\n", "--network", "elsewhere.test", expected=1).stderr
+        assert b"a build permits it by --network 192.0.2.7:80,192.0.2.8:80\n" in told and b"sandbox.update" not in told and b"no network" not in told, told
+        told = build(text, expected=1).stderr
+        assert b"steps have no network, unless --network permits hosts" in told, told
         build(text, "--network", "host:one", "--host-port", f"one={server.server_address[1]}")
         server.shutdown()
+    # a name that the store refuses is refused before the first step
+    told = build("FROM base:1\nRUN echo begun\n", "-t", "Bad:1", expected=2, env=nothing).stderr
+    assert b"'Bad:1' is no name of an image" in told and b"[2/2]" not in told, told
     # a step that fails keeps the result of those before it, and no more
     before = len(images())
     done = build("FROM base:1\nRUN echo kept > /opt/kept\nRUN echo told; echo more >&2; : > /opt/half; exit 7\nRUN echo never\n", "-t", "half:1", expected=1)

@@ -20,6 +20,7 @@
 #define SECRET_BYTES_MAX (1u << 20)
 #define SCRIPT "/tmp/.cloche-run"
 #define ROOTLESS "; if it needs root, as apt-get and useradd do, build as root: steps of an ordinary user have no root"
+#define OFFLINE "; steps have no network, unless --network permits hosts"
 #define BECOME "exec /run/bin/sudo -u " /* of a sandbox with root (box/init/sudo.c) */
 
 /* -- mounts ----------------------------------------------------------------------------------------------------- */
@@ -317,16 +318,21 @@ static json_t *run_params(struct build *b, const struct docker_step *step)
 }
 
 /* The daemon's advice is for a sandbox, which is gone. */
-static void advise(const json_t *denied)
+static void advise(json_t *ended)
 {
-        const json_t *rule;
-        size_t i;
+        json_t *denied, *rule;
+        size_t i, k, count = 0;
 
-        json_array_foreach (json_object_get(denied, "allow"), i, rule) {
-                fprintf(stderr, i == 0 ? "cloche: a build permits it by --network " : ",");
-                print_name(stderr, json_string_value(rule));
+        json_array_foreach (json_object_get(ended, "denials"), i, denied)
+                json_object_del(denied, "remedy");
+        print_denials(stderr, NULL, ended);
+        json_array_foreach (json_object_get(ended, "denials"), i, denied) {
+                json_array_foreach (json_object_get(denied, "allow"), k, rule) {
+                        fputs(count++ == 0 ? "cloche: a build permits it by --network " : ",", stderr);
+                        print_name(stderr, json_string_value(rule));
+                }
         }
-        if (json_array_size(json_object_get(denied, "allow")) > 0)
+        if (count > 0)
                 fputc('\n', stderr);
 }
 
@@ -342,11 +348,11 @@ static int execute(struct build *b, const struct docker_step *step)
                                   (unsigned long long)b->request->run.limits.wall_ms),
                         124);
         else if (code == 0 && status != 0)
-                code = (build_bad(b, "step %zu failed: its command ended with status %d, and nothing is kept of it%s",
-                                  b->at + 1, status, b->has_root ? "" : ROOTLESS),
+                code = (build_bad(b, "step %zu failed: its command ended with status %d, and nothing is kept of it%s%s",
+                                  b->at + 1, status, b->network ? "" : OFFLINE, b->has_root ? "" : ROOTLESS),
                         1);
-        if (code == 1 && print_denials(stderr, NULL, ended) > 0)
-                advise(json_array_get(json_object_get(ended, "denials"), 0));
+        if (code == 1)
+                advise(ended);
         json_decref(ended);
         return code;
 }

@@ -658,9 +658,22 @@ static void warn_of_arguments(const struct build *b)
         }
 }
 
+/* A name that the store refuses, it shall refuse before the work. */
+static int check_tag(struct build *b)
+{
+        const char *tag = b->request->build.tag;
+        struct cloche_err e = {0};
+        json_t *answer = NULL;
+        int code =
+                tag ? image_store_ask(b->request, &b->store, "list", json_pack("{s:s}", "name", tag), &answer, &e) : 0;
+
+        json_decref(answer);
+        return e.code ? sandbox_fail(&e) : code;
+}
+
 static int carry_out(struct build *b)
 {
-        int code = 0;
+        int code = check_tag(b);
 
         for (b->at = 0; code == 0 && b->at < b->file.count; b->at++) {
                 code = copy_is_cancelled() ? SIGNALS_CANCELLED
