@@ -29,7 +29,7 @@ def test_a_life():
         with daemon.frames() as frames, daemon.frames() as watcher:
             frames.call("sandbox.create", sandbox="a", idleMs=1000000)
             watcher.ask("sandbox.events", sandbox="a")
-            for method, params in (("sandbox.pause", {}), ("sandbox.resume", {}), ("sandbox.stop", {}), ("sandbox.update", {"labels": {"of": "a"}}), ("exec", {"command": "true"}),
+            for method, params in (("sandbox.pause", {}), ("sandbox.resume", {}), ("sandbox.stop", {}), ("sandbox.update", {"labels": {"of": "a"}}), ("exec", {"command": "true"}), ("sandbox.save", {}),
                                    ("sandbox.snapshot", {"snapshot": "s"}), ("sandbox.fork", {"names": ["b"]}), ("sandbox.pause", {"memory": False}), ("sandbox.resume", {})):
                 frames.call(method, sandbox="a", **params)
             frames.call("sandbox.create", sandbox="c", snapshot="s")

@@ -517,7 +517,8 @@ static void log_change(const struct sandbox_request *request)
         json_object_foreach (request->params, name, value)
                 if (strcmp(name, "sandbox") != 0 && size < sizeof(names))
                         size += (size_t)snprintf(names + size, sizeof(names) - size, "%s%s", size ? ", " : "", name);
-        sandbox_log(request->sandbox, "changed", names);
+        if (*names) /* a save changes none */
+                sandbox_log(request->sandbox, "changed", names);
 }
 
 /* Answer with the sandbox, or with the error if there is one. */
