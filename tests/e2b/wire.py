@@ -1,6 +1,7 @@
 """The E2B API on the wire: details that the genuine clients hide, and requests that nobody may send."""
 import base64
 import concurrent.futures
+import datetime
 import gzip
 import hashlib
 import io
@@ -294,6 +295,23 @@ def test_watchers_that_are_polled():
         equal([ask("GetWatcherEvents", at=other, watcherId=made["watcherId"])[0], ask("RemoveWatcher", at=other, watcherId=made["watcherId"])[0]], [404, 404])
         equal([ask("RemoveWatcher", watcherId=made["watcherId"])[0], ask("GetWatcherEvents", watcherId=made["watcherId"])[0]], [200, 404])
         equal([ask("CreateWatcher", path=path)[0] for path in ("nope", "/etc/passwd")], [404, 400])
+
+
+def test_logs_have_a_lowest_level_and_begin_at_either_end():
+    with served() as (_, env):
+        client = Client(env)
+        box = client.box()
+        client.stream("/process.Process/Start", box, bash("exit 3"))
+
+        def logs(**query):
+            return client.control("GET", f"/v2/sandboxes/{box['sandboxID']}/logs?{urlencode(query)}")[1]["logs"]
+
+        started, ended = both = [entry["message"] for entry in logs()]
+        equal(both, ["the process started", "the process ended with exit code 3"])
+        equal([[entry["message"] for entry in logs(level=level)] for level in ("debug", "info", "warn", "error")], [both, both, [ended], []])
+        first, last = (int(datetime.datetime.fromisoformat(entry["timestamp"]).timestamp() * 1000) for entry in logs())
+        for direction, cursor, found in (("forward", first, both), ("forward", last + 2, []), ("backward", last + 2, [ended, started]), ("backward", first - 2, [])):
+            equal([entry["message"] for entry in logs(direction=direction, cursor=cursor)], found, (direction, cursor))
 
 
 def test_a_crash_between_two_calls_invents_nothing():

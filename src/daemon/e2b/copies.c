@@ -219,13 +219,6 @@ static json_int_t limit_of(const json_t *described, const char *name)
         return json_integer_value(json_object_get(json_object_get(described, "limits"), name));
 }
 
-static uint64_t unix_seconds(const char *time)
-{
-        struct tm tm = {0};
-
-        return time && strptime(time, "%Y-%m-%dT%H:%M:%S", &tm) ? (uint64_t)timegm(&tm) : 0;
-}
-
 static json_t *value_of(const json_t *sample, const char *name)
 {
         json_t *value = json_object_get(sample, name);
@@ -252,7 +245,7 @@ static json_t *points_of(const struct e2b_request *q, const json_t *metrics, uin
 
         for (size_t i = 0; i < json_array_size(samples); i++) {
                 const json_t *sample = json_array_get(samples, i), *before = i ? json_array_get(samples, i - 1) : NULL;
-                uint64_t at = unix_seconds(e2b_text(sample, "time"));
+                uint64_t at = e2b_time_ms(e2b_text(sample, "time")) / 1000;
 
                 if (at < from || at > to)
                         continue;

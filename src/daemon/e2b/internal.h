@@ -102,6 +102,8 @@ void e2b_call(struct e2b_request *q, const char *method, json_t *params, const s
 const char *e2b_text(const json_t *object, const char *name); /* NULL: absent, or no text */
 /* A parameter of the query, decoded; owned by the caller. NULL: absent or malformed. */
 char *e2b_query(const struct e2b_request *q, const char *name);
+/* The core writes times as RFC 3339 in UTC, with milliseconds. 0: NULL, or another form. */
+uint64_t e2b_time_ms(const char *time);
 /* A path as the clients mean it: "", "~" and relative ones begin at the home directory. */
 json_t *e2b_path(const char *path);
 

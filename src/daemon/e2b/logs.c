@@ -13,8 +13,7 @@ struct row {
         json_t *entry; /* {timestamp, message, level, fields} */
 };
 
-/* The core writes times as RFC 3339 in UTC, with milliseconds. */
-static uint64_t milliseconds_of(const char *time)
+uint64_t e2b_time_ms(const char *time)
 {
         struct tm tm = {0};
         const char *rest = time ? strptime(time, "%Y-%m-%dT%H:%M:%S", &tm) : NULL;
@@ -27,7 +26,7 @@ static struct row row_of(const json_t *process, const char *at, const char *leve
         const char *time = e2b_text(process, at);
         json_t *pid = json_sprintf("%lld", (long long)json_integer_value(json_object_get(process, "pid")));
 
-        return (struct row){milliseconds_of(time),
+        return (struct row){e2b_time_ms(time),
                             json_pack("{s:s, s:o, s:s, s:{s:s, s:o, s:O?}}", "timestamp", time ? time : "", "message",
                                       message, "level", level, "fields", "logger", "process", "pid", pid, "command",
                                       json_object_get(process, "command"))};
@@ -66,10 +65,29 @@ static void query_done(void *state)
         free(l);
 }
 
+static int is_back(const struct log_query *l)
+{
+        return l->direction && strcmp(l->direction, "backward") == 0;
+}
+
+/* The levels as they rise; any other is the first one. */
+static size_t rank_of(const char *level)
+{
+        static const char *const levels[] = {"debug", "info", "warn", "error"};
+        size_t rank = sizeof(levels) / sizeof(levels[0]);
+
+        while (--rank > 0 && strcmp(levels[rank], level) != 0)
+                ;
+        return rank;
+}
+
+/* Backwards the start is the newest time, as at the service. */
 static int is_wanted(const struct log_query *l, const struct row *row)
 {
-        return (!l->start || row->at_ms >= strtoull(l->start, NULL, 10)) &&
-               (!l->level || strcmp(l->level, e2b_text(row->entry, "level")) == 0) &&
+        uint64_t start_ms = l->start ? strtoull(l->start, NULL, 10) : 0;
+
+        return (!l->start || (is_back(l) ? row->at_ms <= start_ms : row->at_ms >= start_ms)) &&
+               (!l->level || rank_of(e2b_text(row->entry, "level")) >= rank_of(l->level)) &&
                (!l->search || strstr(e2b_text(row->entry, "message"), l->search));
 }
 
@@ -92,12 +110,11 @@ static void answer(struct e2b_request *q, const struct row *rows, size_t count)
 {
         const struct log_query *l = q->state;
         size_t limit = l->limit ? strtoul(l->limit, NULL, 10) : LIMIT_MAX;
-        int is_old = strncmp(q->route->path, "/v2/", 4) != 0,
-            is_back = l->direction && strcmp(l->direction, "backward") == 0;
+        int is_old = strncmp(q->route->path, "/v2/", 4) != 0;
         json_t *entries = json_array(), *lines = json_array();
 
         for (size_t n = 0; n < count && json_array_size(entries) < limit; n++) {
-                const struct row *row = &rows[is_back ? count - 1 - n : n];
+                const struct row *row = &rows[is_back(l) ? count - 1 - n : n];
 
                 if (!is_wanted(l, row))
                         continue;
