@@ -244,10 +244,9 @@ static int send_to_top(struct build *b, struct copying *c, int fd, const char *p
         json_t *names = NULL, *entry = NULL;
         struct cloche_err e = {0};
         const char *name;
-        size_t i;
         int code = build_context_names(fd, path, &names, &e) < 0 ? build_fail(b, &e) : 0;
 
-        for (i = 0; code == 0 && i < json_array_size(names); i++) {
+        for (size_t i = 0; code == 0 && i < json_array_size(names); i++) {
                 char inside[COPY_PATH_BYTES], below[COPY_PATH_BYTES];
                 struct stat status;
                 int is_link;
@@ -255,8 +254,10 @@ static int send_to_top(struct build *b, struct copying *c, int fd, const char *p
                 name = json_string_value(json_array_get(names, i));
                 snprintf(inside, sizeof(inside), "/%.4000s", name);
                 snprintf(below, sizeof(below), "%.3000s%s%.1000s", path, *path ? "/" : "", name);
-                if (copy_stat(&b->copy, inside, &entry, &e) < 0)
-                        return build_fail(b, &e);
+                if (copy_stat(&b->copy, inside, &entry, &e) < 0) {
+                        code = build_fail(b, &e);
+                        break;
+                }
                 is_link = strcmp(sandbox_text(entry, "type"), "symlink") == 0 &&
                           fstatat(fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode);
                 json_decref(entry);

@@ -87,6 +87,8 @@ static char *read_cache(const struct build *b, const char *flag)
 
         if (!target)
                 target = part_of(flag + strlen("mount="), "dst");
+        if (!target)
+                target = part_of(flag + strlen("mount="), "destination");
         if (target && *target == '/' && !has_other_parts(flag, known))
                 return target;
         build_bad(b,
