@@ -150,6 +150,10 @@ def test_packages_users_services_and_owners():
         equal(said(frames, "su bob -c 'id -u'; su user -c 'id -u'; setpriv --reuid 1000 --regid 1000 --clear-groups id -u; sudo -u user id -u; sudo id -u"), "1001\n1000\n1000\n1000\n0\n")
         check_service(frames)
         check_machine(frames)
+        assert cli("ports", "s", "--expose", "80", "--socket", daemon.path).code == 0
+        equal([row["port"] for row in frames.call("port.list", sandbox="s")["exposed"]], [80])
+        frames.call("sandbox.create", sandbox="plain")
+        assert "without root cannot listen" in frames.refused("port.expose", sandbox="plain", port=80).message
         frames.call("session.create", sandbox="s", session="apart", isolation=True)
         check_machine(frames, session="apart")
         frames.call("sandbox.stop", sandbox="s")

@@ -87,7 +87,7 @@ def test_words_that_do_not_fit():
     bad_input("cp", "a:b", "c:d", says="SANDBOX:PATH")
     bad_input("cp", "-", "-", says="SANDBOX:PATH")
     bad_input("cp", "box:a", "-", "-", says="unexpected word")
-    bad_input("ports", "box", "--expose", "80", says="1024 to 65535")
+    bad_input("ports", "box", "--expose", "0", says="1 to 65535")
     bad_input("ports", "box", "--name", "web", says="--expose")
     bad_input("ports", "box", "--expose", "8080", "--unexpose", "8080", says="two commands")
     bad_input("net", "box", "--none", "--allow", "a", says="exclude")

@@ -100,8 +100,13 @@ static int check_expose(const struct sandbox *s, unsigned number, const char *to
         const struct port *other;
         unsigned count = 0;
 
-        if (number < 1024 || number > 65535)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "port is %u, expected 1024 to 65535", number);
+        if (number == 0 || number > 65535)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "port is %u, expected 1 to 65535", number);
+        if (number < 1024 && !s->has_root)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "port is %u, expected 1024 to 65535: programs of sandboxes without root cannot listen "
+                               "on ports below 1024",
+                               number);
         for (const char *at = s->name; *at; at++)
                 if (*at >= 'A' && *at <= 'Z')
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT,

@@ -689,7 +689,7 @@ export interface ContextForgetParams {
 
 /** Parameters of port.expose. */
 export interface PortExposeParams {
-  /** 1024 to 65535. */
+  /** 1024 to 65535, and with `root` from 1 on. */
   port: number
   /** A name for the caller's own use. */
   name?: string | undefined
