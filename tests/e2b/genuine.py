@@ -31,7 +31,7 @@ def served(*options, **more):
     with tempfile.TemporaryDirectory() as directory, Daemon("--e2b-listen", address, "--token-file", os.path.join(directory, "token"), *options, **more) as daemon:
         printed = subprocess.run([os.path.join(BUILD, "cloche"), "e2b", "env", address, "--token-file", os.path.join(directory, "token")], stdout=subprocess.PIPE, text=True, check=True).stdout
         env = dict(line.removeprefix("export ").split("=", 1) for line in printed.splitlines())
-        assert sorted(env) == ["E2B_API_KEY", "E2B_API_URL", "E2B_SANDBOX_URL"], printed
+        assert sorted(env) == ["E2B_API_KEY", "E2B_API_URL", "E2B_SANDBOX_URL", "E2B_VOLUME_API_URL"], printed
         yield daemon, {**env, "TOKEN_FILE": os.path.join(directory, "token")}
 
 

@@ -228,6 +228,7 @@ test("volumes outlive sandboxes", async () => {
         const two = await Sandbox.create(mounts);
         assert.equal((await two.commands.run("cat /data/file")).stdout, "kept\n");
         await two.kill();
+        await assert.rejects(volume.readFile("/x"), /not found/); // of the daemon, not of the service
         assert.deepEqual([await Volume.destroy("kept-volume"), await Volume.destroy("kept-volume")], [true, false]);
         await fails(Sandbox.create({ volumeMounts: { "/data": "no-volume" } }), "SandboxError", /no-volume/);
 });

@@ -262,9 +262,9 @@ static int run_e2b_env(struct cli_request *request)
         code = try_key(address, key);
         if (code)
                 return code;
-        printf("export E2B_API_URL=http://%s\nexport E2B_SANDBOX_URL=http://%s\nexport "
-               "E2B_API_KEY=" TOKEN_E2B_KEY_PREFIX "%s\n",
-               address, address, key);
+        printf("export E2B_API_URL=http://%s\nexport E2B_SANDBOX_URL=http://%s\n"
+               "export E2B_VOLUME_API_URL=http://%s\nexport E2B_API_KEY=" TOKEN_E2B_KEY_PREFIX "%s\n",
+               address, address, address, key);
         return 0;
 }
 
