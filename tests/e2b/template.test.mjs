@@ -41,7 +41,7 @@ test("a template has the files, variables and directory of its steps, and its se
 test("a step that fails ends the build, with its reason", async () => {
         await assert.rejects(build(template().fromBaseImage().runCmd("echo before").runCmd("echo no >&2; exit 7"), "broken"), /exit code 7/);
         assert.equal(await Template.exists("broken"), false);
-        await assert.rejects(build(template().fromImage("no-such-image"), "none"), /image 'no-such-image' is not in this machine's store/);
+        await assert.rejects(build(template().fromImage("no-such-image"), "none"), /this machine's store: there is no image 'no-such-image/);
         await assert.rejects(build(template().fromTemplate("no-such"), "none"), /no-such/);
         await assert.rejects(build(template().fromBaseImage().runCmd("true", { user: "root" }), "none"), /runs as root/);
         await assert.rejects(build(template().fromBaseImage(), "a_b"), /'name' must be/);

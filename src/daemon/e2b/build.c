@@ -601,9 +601,7 @@ static void on_image(void *data, const json_t *result, const struct cloche_err *
 
         b->door.image = NULL;
         if (e) {
-                snprintf(message, sizeof(message),
-                         "image '%.120s' is not in this machine's store (%.160s); import it with: cloche image import",
-                         name, e->msg);
+                snprintf(message, sizeof(message), "this machine's store: %.370s", e->msg);
                 fail(b, "base", message);
                 return;
         }
