@@ -433,7 +433,7 @@ def test_a_policy_changes():
 def test_egress_programs_go_with_their_boxes():
     start()
     with Daemon() as daemon, daemon.frames() as frames:
-        boxes = [Sandbox(frames, f"b{i}", {"allow": ["allowed.test"]}) for i in range(3)]
+        boxes = [Sandbox(frames, f"b{i}", {"allow": ["allowed.test", f"{i}.test"]}) for i in range(3)]  # none is made ahead of this kind
         for box in boxes:
             assert box.says("curl -sS http://allowed.test/") == "allowed.test / 0"
         running = egress_programs()
