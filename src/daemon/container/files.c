@@ -247,14 +247,6 @@ static int goes_as_base64(const struct container_request *q, const char *bytes, 
         return (is_old(q) || !container_field(q, "encoding")) && !container_is_utf8(bytes, size, 0);
 }
 
-static json_t *encode(const char *bytes, size_t size)
-{
-        _cleanup_buf_ struct buf text = BUF_INIT(SIZE_MAX / 2);
-
-        return base64_encode(&text, bytes, size) == 0 ? json_stringn_nocheck(text.data ? text.data : "", text.size)
-                                                      : NULL;
-}
-
 static void was_read(struct container_request *q, const struct door_reply *reply)
 {
         const json_t *content = json_object_get(reply->result, "content");
@@ -265,7 +257,7 @@ static void was_read(struct container_request *q, const struct door_reply *reply
 
         (void)door_bytes(content, reply->attachments, &bytes, &size);
         as_base64 = goes_as_base64(q, bytes, size);
-        text = as_base64 ? encode(bytes, size) : door_string(content, reply->attachments);
+        text = as_base64 ? door_base64(bytes, size) : door_string(content, reply->attachments);
         door_put(answer, "content", text ? text : json_string(""));
         door_put(answer, "encoding", json_string(as_base64 ? "base64" : "utf-8"));
         door_put(answer, "isBinary", json_boolean(!container_is_utf8(bytes, size, 0)));

@@ -46,7 +46,7 @@ json_t *door_base64(const void *bytes, size_t size)
 
         if (base64_encode(&text, bytes, size) < 0)
                 return NULL;
-        return json_stringn(text.data ? text.data : "", text.size);
+        return json_stringn_nocheck(text.data ? text.data : "", text.size);
 }
 
 int door_matches(const char *pattern, const char *path, struct door_part parts[DOOR_PARTS])
