@@ -80,8 +80,8 @@ def test_exit_ends_the_session():
 
 def test_what_a_command_printed_before_its_timeout():
     with served() as (_, http):
-        status, error = run(http, "echo out; echo err >&2; sleep 60", sessionId="s", timeoutMs=300)
-        assert (status, error["code"], error["message"]) == (500, "COMMAND_EXECUTION_ERROR", "Command timeout after 300ms"), error
+        status, error = run(http, "echo out; echo err >&2; sleep 60", sessionId="s", timeoutMs=1500)
+        assert (status, error["code"], error["message"]) == (500, "COMMAND_EXECUTION_ERROR", "Command timeout after 1500ms"), error
         assert (error["context"]["stdout"], error["context"]["stderr"], error["context"]["exitCode"]) == ("out\n", "err\n", 124), error
 
 
