@@ -4,7 +4,9 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.environ["CLOCHE_SOURCE"], "tests", "daemon"))
+import guest_acts
 from cloche import equal, layer_places, need_writable_roots
+from guest_acts import run_acts
 from image_trees import copy_programs, make_image, make_store
 from keeper_boxes import RUNTIMES, Keeper, refusal
 from rpc import Daemon, Failed
@@ -13,15 +15,8 @@ TREE = "sha256-" + "6" * 64
 PYTHON = os.path.join(RUNTIMES, "python")
 SCRATCH = 4  # an action of volumes
 LIMITS = {"diskBytes": 48 << 20, "diskInodes": 3000, "pids": 60, "memoryBytes": 200 << 20}
-ACTS = r"""
-import ctypes, errno, os, shutil, signal, sys
-libc = ctypes.CDLL(None, use_errno=True)
-def act(name, do):
-    try: said = do() or 'done'
-    except OSError as e: said = errno.errorcode[e.errno]
-    print(name, said, flush=True)
-def call(number, *arguments):
-    if libc.syscall(number, *arguments) < 0: raise OSError(ctypes.get_errno(), 'syscall')
+ACTS = guest_acts.ACTS + r"""
+import shutil, signal
 def put(path):
     with open(path, 'w') as file: file.write('x')
 def pids(): return [int(p) for p in os.listdir('/proc') if p.isdigit()]
@@ -68,11 +63,7 @@ def sandbox(keeper, **more):
 
 
 def run(box, script):
-    program = box.python(ACTS + script)
-    said = program.read()
-    program.wait()
-    program.close()
-    return dict(line.split(" ", 1) for line in said.splitlines())
+    return run_acts(box, ACTS + script)
 
 
 def test_the_box():

@@ -5,21 +5,13 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.environ["CLOCHE_SOURCE"], "tests", "daemon"))
+import guest_acts
 from cloche import equal, need_writable_roots
 from image_trees import make_store
 from rpc import Daemon
 
-ACTS = r"""
-import ctypes, errno, os, stat, subprocess, sys
-libc = ctypes.CDLL(None, use_errno=True)
-def act(name, do):
-    try: said = do() or 'done'
-    except OSError as e: said = errno.errorcode[e.errno]
-    print(name, said, flush=True)
-def call(number, *arguments):
-    if libc.syscall(number, *arguments) < 0: raise OSError(ctypes.get_errno(), 'syscall')
-def put(path, text):
-    with open(path, 'a') as file: file.write(text)
+ACTS = guest_acts.ACTS + r"""
+import subprocess
 def get(path):
     with open(path) as file: return file.read()
 def owner(path): return str((os.stat(path).st_uid, os.stat(path).st_gid))
@@ -76,7 +68,7 @@ def run(frames, sandbox, script):
     frames.call("file.write", sandbox=sandbox, path="/tmp/acts.py", content=ACTS + script)
     said = frames.call("exec", sandbox=sandbox, command="python3 /tmp/acts.py", timeoutMs=60000)
     assert said["exitCode"] == 0, said
-    return dict(line.split(" ", 1) for line in said["stdout"].splitlines())
+    return guest_acts.words_of(said["stdout"])
 
 
 def make_host():

@@ -3,7 +3,9 @@ import os
 import shutil
 import subprocess
 
+import guest_acts
 from cloche import ORDINARY_USER, equal, layer_places, need_ordinary_user, need_writable_roots
+from guest_acts import run_acts
 from image_trees import make_image
 from keeper_boxes import Keeper, refusal
 
@@ -12,20 +14,10 @@ TREE = "sha256-" + "6" * 64
 LEASES = "/run/cloche-ids"
 os.environ["BOX_DRIVER_VOLUMES"] = os.path.abspath("volumes")
 
-# Each act prints its name and "done", or the kernel's reason.
-ACTS = r"""
-import ctypes, errno, os, shutil, signal, socket, stat, sys
-libc = ctypes.CDLL(None, use_errno=True)
-def act(name, do):
-    try: said = do() or 'done'
-    except OSError as e: said = errno.errorcode[e.errno]
-    print(name, said, flush=True)
-def put(path, text):
-    with open(path, 'a') as file: file.write(text)
+ACTS = guest_acts.ACTS + r"""
+import shutil, signal, socket
 def get(path):
     with open(path, 'rb') as file: return file.read()
-def call(number, *arguments):
-    if libc.syscall(number, *arguments) < 0: raise OSError(ctypes.get_errno(), 'syscall')
 def as_user(do, uid=1000):
     '''The word that do returns in a child that is this user.'''
     ours, theirs = os.pipe()
@@ -64,11 +56,7 @@ def make_store():
 
 
 def run(box, script, **how):
-    program = box.python(ACTS + script, **how)
-    said = program.read()
-    program.wait()
-    program.close()
-    return dict(line.split(" ", 1) for line in said.splitlines())
+    return run_acts(box, ACTS + script, **how)
 
 
 def sandbox(keeper, **more):

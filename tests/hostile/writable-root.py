@@ -6,7 +6,9 @@ import os
 import shutil
 import subprocess
 
+import guest_acts
 from cloche import ORDINARY_USER, equal, layer_places, need_ordinary_user, skip
+from guest_acts import run_acts
 from image_trees import make_image
 from keeper_boxes import SCRATCH, Keeper, refusal
 
@@ -16,15 +18,7 @@ MAKE, OPEN, CLOSE = range(3)  # actions of volumes
 LIMITS = {"diskBytes": 16 << 20, "diskInodes": 1000}
 os.environ["BOX_DRIVER_VOLUMES"] = os.path.abspath("volumes")
 
-# Each act prints its name and "done", or the kernel's reason.
-ACTS = r"""
-import errno, os, stat, sys
-def act(name, do):
-    try: said = do() or 'done'
-    except OSError as e: said = errno.errorcode[e.errno]
-    print(name, said)
-def put(path, text):
-    with open(path, 'a') as file: file.write(text)
+ACTS = guest_acts.ACTS + r"""
 def get(path):
     with open(path) as file: return file.read()
 """
@@ -61,11 +55,7 @@ def facts(tree):
 
 
 def run(box, script):
-    program = box.python(ACTS + script)
-    said = program.read()
-    program.wait()
-    program.close()
-    return dict(line.split(" ", 1) for line in said.splitlines())
+    return run_acts(box, ACTS + script)
 
 
 def sandbox(keeper, place, **more):
@@ -208,7 +198,7 @@ def test_an_ordinary_users_keeper():
             equal(run(sandbox(keeper, "memory"), script), expected)
         for script, expected in ((CHANGE, CHANGED), (FORGE, {**FORGED, **others})):
             box = sandbox(keeper, "memory")
-            equal(dict(line.split(" ", 1) for line in box.context(template).ran(ACTS + script).splitlines()), expected)
+            equal(guest_acts.words_of(box.context(template).ran(ACTS + script)), expected)
         equal(refusal(keeper.ask, do="volume", action=SCRATCH, id="1" * 32, size=1 << 20, entries=1000).code, "forbidden")
         equal(keeper.sandbox(image=TREE).said("echo $(</opt/lib/a)"), "image\n")
     equal(facts(trees), before)
@@ -279,7 +269,7 @@ def restored(box, data):
     said = program.read()
     program.wait()
     program.close()
-    return dict(line.split(" ", 1) for line in said.splitlines())["restored"]
+    return guest_acts.words_of(said)["restored"]
 
 
 @in_each_place
@@ -346,7 +336,7 @@ def test_contexts_have_the_same_walls(place):
         template = keeper.template(image=TREE)
 
         def ran(box, script):
-            return dict(line.split(" ", 1) for line in box.context(template).ran(ACTS + script).splitlines())
+            return guest_acts.words_of(box.context(template).ran(ACTS + script))
         for script, expected in ((CHANGE, CHANGED), (FORGE, FORGED), (FILL, FILLED)):
             box = sandbox(keeper, place)
             equal(ran(box, script), expected)
@@ -358,7 +348,7 @@ def test_contexts_have_the_same_walls(place):
         plain = "act('a', lambda: get('/opt/lib/a')); act('write', lambda: put('/opt/lib/a', '+')); act('etc', lambda: put('/etc/x', '+'))"
         equal(ran(keeper.sandbox(image=TREE), plain), {"a": "image", "write": "EACCES", "etc": "EROFS"})
         run_box = keeper.box(parent=template.name)
-        equal(dict(line.split(" ", 1) for line in run_box.ran(ACTS + plain).splitlines()), {"a": "image", "write": "EACCES", "etc": "EROFS"})
+        equal(guest_acts.words_of(run_box.ran(ACTS + plain)), {"a": "image", "write": "EACCES", "etc": "EROFS"})
         # A file that the template has mapped is changed: forks into this sandbox fail, others do not.
         equal(box.said("echo x >> $(echo /usr/bin/python3.*) && echo done"), "done\n")
         equal(box.context(template).forked_in_vain(), "")
