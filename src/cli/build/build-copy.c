@@ -406,17 +406,6 @@ static int relay_file(struct build *b, struct copying *c, const char *word, cons
         return code;
 }
 
-/* params is stolen. */
-static int send_piece(struct build *b, json_t *params, const void *data, size_t size)
-{
-        struct daemon_message written = {0};
-        struct cloche_err e = {0};
-        int r = daemon_call(&b->copy.client, "file.write", params, data, size, &written, &e);
-
-        daemon_message_done(&written);
-        return r < 0 ? build_fail(b, &e) : 0;
-}
-
 /* Copy the bytes of an archive. */
 static int relay_archive(struct build *b)
 {
@@ -425,19 +414,14 @@ static int relay_archive(struct build *b)
 
         while (code == 0 && at < total) {
                 struct daemon_message read = {0};
+                struct cloche_err e = {0};
                 const void *data;
                 size_t size = 0;
-                json_t *params;
 
                 code = read_piece(b, BUILD_OTHER_BOX, BUILD_ARCHIVE, at, &read, &data, &size);
                 total = (uint64_t)json_integer_value(json_object_get(read.body, "total"));
-                params = json_pack("{s:s, s:s, s:{s:s, s:i, s:I}}", "sandbox", BUILD_BOX, "path", BUILD_ARCHIVE,
-                                   "content", "$", "bytes", "at", 0, "n", (json_int_t)size);
-                json_object_set_new(params, at ? "offset" : "mode", json_integer(at ? (json_int_t)at : 0600));
-                if (code == 0)
-                        code = send_piece(b, params, data, size);
-                else
-                        json_decref(params);
+                if (code == 0 && copy_write_piece(&b->copy, BUILD_ARCHIVE, data, size, at, 0600, &e) < 0)
+                        code = build_fail(b, &e);
                 daemon_message_done(&read);
                 at += size;
         }

@@ -103,9 +103,7 @@ static int put_secret(struct build *b, const char *id)
 {
         const char *source = json_string_value(json_object_get(b->request->build.secrets, id));
         _cleanup_fd_ int fd = open(source, O_RDONLY | O_NOCTTY | O_CLOEXEC);
-        json_t *content = json_pack("{s:s, s:i, s:I}", "$", "bytes", "at", 0, "n", 0);
         char path[256], *bytes = malloc(SECRET_BYTES_MAX + 1);
-        struct daemon_message message = {0};
         struct cloche_err e = {0};
         ssize_t size = fd >= 0 && bytes ? read(fd, bytes, SECRET_BYTES_MAX + 1) : -1;
         int code = 0;
@@ -113,16 +111,10 @@ static int put_secret(struct build *b, const char *id)
         if (size < 0 || size > SECRET_BYTES_MAX) {
                 code = build_bad(b, "the secret '%.60s' is no file of at most %u bytes that can be read: %.200s", id,
                                  SECRET_BYTES_MAX, source);
-                json_decref(content);
         } else {
                 snprintf(path, sizeof(path), SECRETS "/%.200s", id);
-                json_object_set_new(content, "n", json_integer((json_int_t)size));
-                if (daemon_call(&b->copy.client, "file.write",
-                                json_pack("{s:s, s:s, s:o, s:i}", "sandbox", BUILD_BOX, "path", path, "content",
-                                          content, "mode", 0400),
-                                bytes, (size_t)size, &message, &e) < 0)
+                if (copy_write_piece(&b->copy, path, bytes, (size_t)size, 0, 0400, &e) < 0)
                         code = build_fail(b, &e);
-                daemon_message_done(&message);
         }
         if (bytes)
                 explicit_bzero(bytes, SECRET_BYTES_MAX + 1);

@@ -26,15 +26,9 @@
 static la_ssize_t send_piece(struct archive *archive, void *data, const void *bytes, size_t size)
 {
         struct pack *p = data;
-        struct daemon_message message = {0};
-        json_t *params = json_pack("{s:s, s:s, s:{s:s, s:i, s:I}}", "sandbox", BUILD_BOX, "path", BUILD_ARCHIVE,
-                                   "content", "$", "bytes", "at", 0, "n", (json_int_t)size);
-        int r;
+        int r = copy_write_piece(&p->build->copy, BUILD_ARCHIVE, bytes, size, p->bytes, 0600, &p->e);
 
         (void)archive;
-        json_object_set_new(params, p->bytes ? "offset" : "mode", json_integer(p->bytes ? (json_int_t)p->bytes : 0600));
-        r = daemon_call(&p->build->copy.client, "file.write", params, bytes, size, &message, &p->e);
-        daemon_message_done(&message);
         p->bytes += size;
         return r < 0 || copy_is_cancelled() ? -1 : (la_ssize_t)size;
 }

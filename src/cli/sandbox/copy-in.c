@@ -49,17 +49,16 @@ static ssize_t read_piece(int fd, char *piece, const char *name, struct cloche_e
         return (ssize_t)size;
 }
 
-static int write_piece(const struct in *in, const char *path, size_t size, uint64_t offset, unsigned mode,
-                       struct cloche_err *e)
+int copy_write_piece(struct copy *copy, const char *path, const void *data, size_t size, uint64_t offset, unsigned mode,
+                     struct cloche_err *e)
 {
         json_t *more = json_pack("{s:{s:s, s:i, s:I}}", "content", "$", "bytes", "at", 0, "n", (json_int_t)size);
 
-        /* The first piece creates or truncates the file. */
         if (offset == 0)
                 json_object_set_new(more, "mode", json_integer(mode));
         else
                 json_object_set_new(more, "offset", json_integer((json_int_t)offset));
-        return copy_request(in->copy, "file.write", path, more, in->piece, size, NULL, e);
+        return copy_request(copy, "file.write", path, more, data, size, NULL, e);
 }
 
 /* size: of the first piece, already read. */
@@ -69,7 +68,7 @@ static int write_pieces(const struct in *in, int fd, ssize_t size, const char *n
         uint64_t offset = 0;
 
         while (size > 0) {
-                int r = write_piece(in, path, (size_t)size, offset, mode, e);
+                int r = copy_write_piece(in->copy, path, in->piece, (size_t)size, offset, mode, e);
 
                 if (r < 0)
                         return r;
@@ -123,7 +122,7 @@ static int send_file(const struct in *in, int fd, const char *name, const char *
         if (size < 0)
                 return (int)size;
         /* A whole file in one write is atomic already. */
-        r = size < COPY_PIECE_BYTES ? write_piece(in, path, (size_t)size, 0, mode, e)
+        r = size < COPY_PIECE_BYTES ? copy_write_piece(in->copy, path, in->piece, (size_t)size, 0, mode, e)
                                     : send_pieces(in, fd, size, name, path, mode, e);
         return r < 0 ? err_wrap(e, "%s", name) : 0;
 }

@@ -33,6 +33,9 @@ int cli_copy_out(struct copy *copy, const char *inside, const char *host);
  * be NULL. */
 int copy_request(struct copy *copy, const char *method, const char *path, json_t *more, const void *data, size_t size,
                  struct daemon_message *ret, struct cloche_err *e);
+/* Write a piece of a file. The first one, at 0, makes or truncates the file, with this mode. */
+int copy_write_piece(struct copy *copy, const char *path, const void *data, size_t size, uint64_t offset, unsigned mode,
+                     struct cloche_err *e);
 /* "directory/name", or name when directory is ""; -CLOCHE_E_TOO_LARGE. */
 int copy_join(char ret[COPY_PATH_BYTES], const char *directory, const char *name, struct cloche_err *e);
 /* Copy the last part of a path, without trailing slashes, into ret. */
