@@ -301,11 +301,24 @@ static int send_archive(struct build *b, const struct docker_step *step, struct 
         return code ? code : pack_extract(&facts, c->target);
 }
 
+/* Begin the archive of the directory that the file goes to. *ret_member lies in target. */
+static int begin_member(struct build *b, struct copying *c, const char *source, int is_one,
+                        char target[COPY_PATH_BYTES], const char **ret_member)
+{
+        const char *directory;
+        int code = place(b, c, source, is_one, target);
+
+        if (code)
+                return code;
+        split_path(target, &directory, ret_member);
+        return pack_begin(&c->pack, directory);
+}
+
 static int send_path(struct build *b, const struct docker_step *step, struct copying *c, const char *path, int is_one)
 {
         char target[COPY_PATH_BYTES];
         struct cloche_err e = {0};
-        const char *name, *directory, *member;
+        const char *name, *member;
         _cleanup_fd_ int fd = build_context_open_parent(&b->context, path, &name, &e);
         struct stat status;
         int code;
@@ -318,24 +331,16 @@ static int send_path(struct build *b, const struct docker_step *step, struct cop
                 return send_directory(b, c, fd, name, path);
         if (step->word == DOCKER_ADD && S_ISREG(status.st_mode) && is_archive_name(name))
                 return send_archive(b, step, c, fd, name);
-        code = place(b, c, path, is_one, target);
-        if (code)
-                return code;
-        split_path(target, &directory, &member);
-        code = pack_begin(&c->pack, directory);
+        code = begin_member(b, c, path, is_one, target, &member);
         return code ? code : pack_entry(&c->pack, fd, name, path, member);
 }
 
 static int send_document(struct build *b, struct copying *c, const char *name, const char *text, int is_one)
 {
         char target[COPY_PATH_BYTES];
-        const char *directory, *member;
-        int code = place(b, c, name, is_one, target);
+        const char *member;
+        int code = begin_member(b, c, name, is_one, target, &member);
 
-        if (code)
-                return code;
-        split_path(target, &directory, &member);
-        code = pack_begin(&c->pack, directory);
         if (code == 0)
                 code = pack_file(&c->pack, member, strlen(text), 0644, b->time >= 0 ? b->time : (json_int_t)time(NULL));
         return code ? code : pack_bytes(&c->pack, text, strlen(text));
@@ -381,13 +386,9 @@ static int relay_file(struct build *b, struct copying *c, const char *word, cons
 {
         const uint64_t size = (uint64_t)json_integer_value(json_object_get(entry, "size"));
         char target[COPY_PATH_BYTES];
-        const char *directory, *member;
-        int code = place(b, c, word, is_one, target);
+        const char *member;
+        int code = begin_member(b, c, word, is_one, target, &member);
 
-        if (code)
-                return code;
-        split_path(target, &directory, &member);
-        code = pack_begin(&c->pack, directory);
         if (code == 0)
                 code = pack_file(&c->pack, member, size,
                                  (unsigned)json_integer_value(json_object_get(entry, "mode")) & 0777,
