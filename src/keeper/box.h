@@ -132,8 +132,8 @@ struct box *box_find_living(struct keeper_state *keeper, uint32_t box, struct cl
 struct box *box_find(struct keeper_state *keeper, uint32_t box, struct cloche_err *e);
 /* Return the user under whom a box's user namespace is made; called by a root keeper. */
 uid_t box_owner(uint32_t box);
-/* Return the guest's user on the host, if the keeper is root; a sharing box has the sandbox's. Of a
- * box with a root of its own it is that root. */
+/* Return the guest's user on the host, if the keeper is root; a sharing box has the sandbox's. In
+ * a box with a root of its own that user is the root. */
 uid_t box_user(const struct keeper_state *keeper, const struct box *row);
 /* Set memory_bytes, pids and cpu_percent; 0 keeps a limit. */
 int box_limit(struct keeper_state *keeper, uint32_t box, const struct keeper_box_limits *limits, struct cloche_err *e);

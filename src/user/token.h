@@ -15,8 +15,8 @@ void token_default_path(char *ret, size_t size);
 /* Read the first line of the file; named: NULL: of the default one. ret_path: the file, for
  * messages. 0 or -errno, -ENODATA: it is empty. */
 int token_read(const char *named, char *ret_path, size_t path_size, char ret[TOKEN_BYTES_MAX]);
-/* HMAC-SHA256 (RFC 2104) of the token and a text, cut to 20 bytes. Who holds one result can compute
- * neither the token nor the result for another text. */
+/* HMAC-SHA256 (RFC 2104) of the token and a text, cut to 20 bytes. From one result nobody can
+ * compute the token, or the result for another text. */
 void token_derive(const char *token, const char *kind, const char *of, char ret[TOKEN_SECRET_SIZE]);
 
 #endif

@@ -60,7 +60,7 @@ void e2b_on_template_create(struct e2b_request *q)
 
 /* -- layers ------------------------------------------------------------------------------------------------------ */
 
-/* It is of one build: who has the URL of an earlier one puts no files into a later one. */
+/* The token is of one build, so that the URL of an earlier build puts no files into a later one. */
 static int layer_token(const struct e2b_build *b, const char *path, char ret[TOKEN_SECRET_SIZE])
 {
         char *text = NULL;
