@@ -584,7 +584,7 @@ static void create(struct e2b_build *b, json_t *params)
 
         e2b_random_id(id, sizeof(id));
         b->door.sandbox = strdup(id);
-        door_put(params, "env", json_pack("{s:s, s:s, s:s}", "HOME", E2B_HOME, "USER", E2B_USER, "LOGNAME", E2B_USER));
+        door_put(params, "env", e2b_user_env());
         door_put(params, "labels", json_pack("{s:s}", E2B_LABEL_BUILD, b->id));
         door_put(params, "lifetimeMs", json_integer(LIFE_MS));
         door_put(params, "endAction", json_string("delete"));

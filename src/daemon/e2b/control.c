@@ -59,6 +59,11 @@ static int is_everywhere(const json_t *rules)
         return 0;
 }
 
+json_t *e2b_user_env(void)
+{
+        return json_pack("{s:s, s:s, s:s}", "HOME", E2B_HOME, "USER", E2B_USER, "LOGNAME", E2B_USER);
+}
+
 json_t *e2b_network(const struct daemon *d)
 {
         json_t *own = daemon_network(d);
@@ -121,7 +126,7 @@ static json_t *labels_of(const struct e2b_request *q, const char *template, cons
 
 static json_t *env_of(const struct e2b_request *q)
 {
-        json_t *env = json_pack("{s:s, s:s, s:s}", "HOME", E2B_HOME, "USER", E2B_USER, "LOGNAME", E2B_USER);
+        json_t *env = e2b_user_env();
 
         json_object_update(env, json_object_get(q->body, "envVars"));
         return env;

@@ -16,6 +16,8 @@ json_t *e2b_describe_in_detail(const struct e2b_request *q, const json_t *descri
 json_t *e2b_settings(const json_t *described);
 /* The network of a sandbox whose creator states none. */
 json_t *e2b_network(const struct daemon *d);
+/* The variables that the programs of all sandboxes have; a new reference. */
+json_t *e2b_user_env(void);
 int e2b_is_own_image(const char *template);
 
 #define E2B_ID_SIZE 21
