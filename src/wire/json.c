@@ -86,6 +86,11 @@ json_t *json_valid_text(const char *bytes, size_t size)
         return utf8_append_valid(&valid, bytes, size) < 0 ? NULL : json_stringn_nocheck(valid.data, valid.size);
 }
 
+json_t *json_attachment(size_t at, size_t size)
+{
+        return json_pack("{s:s, s:I, s:I}", "$", "bytes", "at", (json_int_t)at, "n", (json_int_t)size);
+}
+
 static size_t number_size(const char *at, const char *end)
 {
         size_t size = 0;

@@ -21,6 +21,9 @@ int json_load_human(const char *text, size_t size, json_t **ret, struct cloche_e
  * memory. */
 json_t *json_valid_text(const char *bytes, size_t size);
 
+/* The reference to bytes among those that follow a message (spec/values.md); a new one. */
+json_t *json_attachment(size_t at, size_t size);
+
 /* Like json_dumps(3), but also returns NULL in cases where jansson (2.14) ignores lack of memory
  * and omits a key. */
 char *json_dump_text(const json_t *value, size_t flags);

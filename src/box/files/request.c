@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "box/files/tree/path.h"
+#include "wire/json.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -65,7 +66,7 @@ json_t *request_text_or_bytes(struct files_request *q, const void *data, size_t 
                 return text;
         if (buf_append(&q->attached, data, size) < 0)
                 return NULL;
-        return json_pack("{s:s, s:I, s:I}", "$", "bytes", "at", (json_int_t)at, "n", (json_int_t)size);
+        return json_attachment(at, size);
 }
 
 json_t *request_time(const struct timespec *time)

@@ -3,6 +3,7 @@
 #include "base/fd.h"
 #include "copy.h"
 #include "sandbox-options.h"
+#include "wire/json.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -52,7 +53,7 @@ static ssize_t read_piece(int fd, char *piece, const char *name, struct cloche_e
 int copy_write_piece(struct copy *copy, const char *path, const void *data, size_t size, uint64_t offset, unsigned mode,
                      struct cloche_err *e)
 {
-        json_t *more = json_pack("{s:{s:s, s:i, s:I}}", "content", "$", "bytes", "at", 0, "n", (json_int_t)size);
+        json_t *more = json_pack("{s:o}", "content", json_attachment(0, size));
 
         if (offset == 0)
                 json_object_set_new(more, "mode", json_integer(mode));
@@ -138,7 +139,7 @@ static int send_links(struct in *in, struct cloche_err *e)
 
         if (in->links.size == 0)
                 return 0;
-        list = json_pack("{s:s, s:i, s:I}", "$", "bytes", "at", 0, "n", (json_int_t)in->links.size);
+        list = json_attachment(0, in->links.size);
         r = daemon_call(&in->copy->client, "exec",
                         json_pack("{s:s, s:s, s:s, s:b, s:o}", "sandbox", in->copy->sandbox, "command", make_links,
                                   "cwd", "/workspace", "fork", 1, "stdin", list),

@@ -7,6 +7,7 @@
 #include "cli/output/progress.h"
 #include "cli/output/signals.h"
 #include "sandbox-options.h"
+#include "wire/json.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -89,8 +90,7 @@ static int send_input(struct follow *f, const char *data, size_t size, int end, 
         json_t *params = about_process(f);
 
         if (size)
-                json_object_set_new(params, "data",
-                                    json_pack("{s:s, s:i, s:I}", "$", "bytes", "at", 0, "n", (json_int_t)size));
+                json_object_set_new(params, "data", json_attachment(0, size));
         if (end)
                 json_object_set_new(params, "end", json_true());
         return daemon_request(f->client, "process.input", params, data, size, &f->input_id, e);

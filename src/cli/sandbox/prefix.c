@@ -6,15 +6,14 @@
 #include "cli/output/progress.h"
 #include "cli/run/store.h"
 #include "wire/frame.h"
+#include "wire/json.h"
 
 /* Append to the attachments. NULL: no room. */
 static json_t *bytes_of(const char *data, size_t size, struct buf *attachments)
 {
         size_t at = attachments->size;
 
-        return buf_append(attachments, data, size) < 0
-                       ? NULL
-                       : json_pack("{s:s, s:I, s:I}", "$", "bytes", "at", (json_int_t)at, "n", (json_int_t)size);
+        return buf_append(attachments, data, size) < 0 ? NULL : json_attachment(at, size);
 }
 
 static json_t *file_of(const struct cloche_file *file, struct buf *attachments)

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "wire/base64.h"
+#include "wire/json.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -196,7 +197,7 @@ static int is_base64(const struct container_request *q)
  * sandbox's program 10 to 20 ms. */
 static void write_bytes(struct container_request *q, const struct buf *bytes)
 {
-        json_t *tag = json_pack("{s:s, s:i, s:I}", "$", "bytes", "at", 0, "n", (json_int_t)bytes->size);
+        json_t *tag = json_attachment(0, bytes->size);
 
         call(q, "file.write", json_pack("{s:o, s:o}", "path", container_path(q, "path"), "content", tag), bytes, done);
 }

@@ -325,9 +325,8 @@ static void frames_fail(struct client *client, const json_t *id, const struct cl
 static void frames_output(struct client *client, const json_t *id, int stream, const void *bytes, size_t size)
 {
         struct cloche_err e = {0};
-        json_t *params =
-                json_pack("{s:O, s:s, s:{s:s, s:i, s:I}}", "run", id, "stream", stream == 1 ? "stdout" : "stderr",
-                          "data", "$", "bytes", "at", 0, "n", (json_int_t)size);
+        json_t *params = json_pack("{s:O, s:s, s:o}", "run", id, "stream", stream == 1 ? "stdout" : "stderr", "data",
+                                   json_attachment(0, size));
 
         sent(client, rpc_notify("output", params, bytes, size, &client->out, &e), &e);
 }

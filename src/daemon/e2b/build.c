@@ -480,8 +480,7 @@ static void write_layer(struct e2b_build *b, const struct door_reply *reply)
                 return;
         }
         piece.size = piece.max = size < PIECE_BYTES ? size : PIECE_BYTES;
-        params = json_pack("{s:s, s:{s:s, s:i, s:I}}", "path", LAYER_FILE, "content", "$", "bytes", "at", 0, "n",
-                           (json_int_t)piece.size);
+        params = json_pack("{s:s, s:o}", "path", LAYER_FILE, "content", json_attachment(0, piece.size));
         if (b->layer_at > 0)
                 json_object_set_new(params, "append", json_true());
         b->layer_at += piece.size;

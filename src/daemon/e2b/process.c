@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "wire/base64.h"
+#include "wire/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -541,9 +542,8 @@ static void input(struct e2b_request *q)
                 e2b_refuse(q, 400, "invalid_argument", "'input.%s' is no base64", name);
         else
                 e2b_call(q, "process.input",
-                         json_pack("{s:s, s:{s:s, s:i, s:I}}", "process", p->id, "data", "$", "bytes", "at", 0, "n",
-                                   (json_int_t)bytes.size),
-                         &bytes, on_done);
+                         json_pack("{s:s, s:o}", "process", p->id, "data", json_attachment(0, bytes.size)), &bytes,
+                         on_done);
 }
 
 void e2b_on_input(struct e2b_request *q)

@@ -7,6 +7,7 @@
 #include "daemon/http/form.h"
 #include "daemon/http/operation.h"
 #include "daemon/web/sandbox-raw.h"
+#include "wire/json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -176,8 +177,7 @@ static void on_not_written(struct e2b_request *q, const struct door_reply *reply
 
 static void write_piece(struct upload *u, const struct piece *piece)
 {
-        json_t *params = json_pack("{s:O, s:{s:s, s:i, s:I}}", "path", piece->path, "content", "$", "bytes", "at", 0,
-                                   "n", (json_int_t)piece->bytes.size);
+        json_t *params = json_pack("{s:O, s:o}", "path", piece->path, "content", json_attachment(0, piece->bytes.size));
 
         if (!piece->begins)
                 json_object_set_new(params, "append", json_true());

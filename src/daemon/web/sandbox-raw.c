@@ -7,6 +7,7 @@
 #include "daemon/http/range.h"
 #include "daemon/http/server.h"
 #include "sandbox/core/sandbox.h"
+#include "wire/json.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -339,8 +340,7 @@ static void write_piece(struct raw *raw, size_t size)
 {
         static const struct sandbox_face written = {.result = on_result, .fail = on_not_written};
         const struct buf piece = {.data = raw->in.data, .size = size};
-        json_t *params = json_pack("{s:O, s:{s:s, s:i, s:I}}", "path", raw->temp, "content", "$", "bytes", "at", 0, "n",
-                                   (json_int_t)size);
+        json_t *params = json_pack("{s:O, s:o}", "path", raw->temp, "content", json_attachment(0, size));
 
         if (raw->is_made) {
                 json_object_set_new(params, "offset", json_integer((json_int_t)raw->written));

@@ -104,8 +104,7 @@ static void send_input(struct terminal *t)
 
         if (t->is_attached && !t->input && t->in.size > 0) {
                 params = of_process(t);
-                json_object_set_new(params, "data",
-                                    json_pack("{s:s, s:i, s:I}", "$", "bytes", "at", 0, "n", (json_int_t)t->in.size));
+                json_object_set_new(params, "data", json_attachment(0, t->in.size));
                 if (send_request(t, &t->input, "process.input", params, &t->in, &face) < 0)
                         return;
                 t->in.size = 0;

@@ -73,7 +73,7 @@ int build_request(const struct cloche_engine *engine, struct build *build, struc
         json_t *params = json_copy(build->params), *kept = json_null();
 
         if (artifact_load(engine->artifacts_fd, build->key, &artifact))
-                kept = json_pack("{s:s, s:i, s:I}", "$", "bytes", "at", 0, "n", (json_int_t)artifact.size);
+                kept = json_attachment(0, artifact.size);
         if (!params || json_object_set_new(params, "artifact", kept) < 0) {
                 json_decref(params);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "request the build");

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/state.h"
 #include "engine/loop/handle.h"
+#include "wire/json.h"
 #include "wire/value.h"
 
 #include <ctype.h>
@@ -530,10 +531,7 @@ int sandbox_put_raw(json_t *object, const char *name, const void *data, size_t s
 
         if (size > 0 && buf_append(attachments, data, size) < 0)
                 return -ENOMEM;
-        return json_object_set_new(object, name,
-                                   json_pack("{s:s, s:I, s:I}", "$", "bytes", "at", at, "n", (json_int_t)size)) < 0
-                       ? -ENOMEM
-                       : 0;
+        return json_object_set_new(object, name, json_attachment(at, size)) < 0 ? -ENOMEM : 0;
 }
 
 int sandbox_put_bytes(json_t *object, const char *name, const void *data, size_t size, struct buf *attachments)
