@@ -21,8 +21,8 @@ struct copy {
         int fd; /* to pack into; -EBADF: this copy unpacks */
         int is_in;
         int32_t pid; /* 0: not started yet */
-        off_t size;  /* of the file at moved_ns */
-        uint64_t moved_ns;
+        off_t size;  /* of the file at the last look */
+        unsigned silent_looks;
         int is_stalled;
         copy_done done;
         void *data;
@@ -65,7 +65,7 @@ static void conclude(struct copy *copy, int wait_status)
                 r = err_set(&e, CLOCHE_E_RESOURCE,
                             "the files could not be %s: no byte came for %d s, as if a program of the sandbox had "
                             "stopped the one that reads them",
-                            what, (int)(SANDBOX_STALLED_NS / 1000000000));
+                            what, SANDBOX_STALLED_LOOKS);
         else if (wait_status)
                 r = err_set(&e, CLOCHE_E_RESOURCE, "the files could not be %s: the file program ended with %s %d", what,
                             WIFSIGNALED(wait_status) ? "signal" : "status",
@@ -79,7 +79,7 @@ static void conclude(struct copy *copy, int wait_status)
 }
 
 /* Only of those that pack: nothing of a guest runs beside the others. */
-void sandbox_copies_tidy(struct sandbox *s, uint64_t now_ns)
+void sandbox_copies_tidy(struct sandbox *s)
 {
         struct copy *copy;
 
@@ -88,10 +88,9 @@ void sandbox_copies_tidy(struct sandbox *s, uint64_t now_ns)
 
                 if (copy->fd < 0 || copy->is_in || !copy->pid || fstat(copy->fd, &st) < 0)
                         continue;
-                if (!copy->moved_ns || st.st_size != copy->size)
-                        copy->moved_ns = now_ns;
+                copy->silent_looks = st.st_size == copy->size ? copy->silent_looks + 1 : 0;
                 copy->size = st.st_size;
-                if (now_ns - copy->moved_ns < SANDBOX_STALLED_NS)
+                if (copy->silent_looks < SANDBOX_STALLED_LOOKS)
                         continue;
                 copy->is_stalled = 1;
                 (void)sandbox_send_kill(copy->control, copy->pid, SIGKILL, 0, NULL, 0, NULL, NULL, NULL);

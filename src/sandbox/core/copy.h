@@ -27,7 +27,7 @@ int sandbox_copy_reopen(int fd);
 /* Stop without a callback. Accepts NULL. */
 void sandbox_copy_cancel(struct copy *copy);
 /* Called every second: end those whose program does not go on. */
-void sandbox_copies_tidy(struct sandbox *s, uint64_t now_ns);
+void sandbox_copies_tidy(struct sandbox *s);
 /* Handle the exit of a program of that PID 1. */
 void sandbox_copies_exited(struct sandbox *s, const struct control *control, const struct init_answer *exit);
 

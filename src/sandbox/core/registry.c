@@ -78,8 +78,8 @@ static int is_save_due(const struct sandbox *s, uint64_t now_ns)
 static void tidy(struct sandbox *s, uint64_t now_ns)
 {
         sandbox_updates_settle(s);
-        sandbox_store_tidy(s, now_ns);
-        sandbox_copies_tidy(s, now_ns);
+        sandbox_store_tidy(s);
+        sandbox_copies_tidy(s);
         sandbox_deadline_tidy(s, now_ns);
         sandbox_metrics_tidy(s, now_ns);
         if (s->state != SANDBOX_RUNNING)

@@ -87,7 +87,9 @@ struct sandboxes {
         void *stopped_data;
 };
 
-#define SANDBOX_STALLED_NS UINT64_C(30000000000) /* without a byte from the program that packs files */
+/* Looks, one a second, without a byte from the program that packs files. Looks, not time, are
+ * counted: time passes while the machine sleeps or this process gets no processor. */
+#define SANDBOX_STALLED_LOOKS 30
 
 struct sandbox {
         TAILQ_ENTRY(sandbox) link;

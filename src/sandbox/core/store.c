@@ -70,7 +70,7 @@ struct store_job {
         int32_t pid;
         int has_exited, wait_status;
         uint64_t bytes;
-        uint64_t moved_ns;           /* when its last bytes came */
+        unsigned silent_looks;       /* since its last bytes */
         uint64_t begun_ms, begun_ns; /* real, monotonic: the archive may lack later changes */
         int is_packed;               /* the archive is whole, with its name for new ones */
         int code;                    /* of writing the archive */
@@ -714,7 +714,7 @@ static void on_packed(void *owner, const char *data, size_t size)
         uint64_t most = job->sandbox->limits.disk_bytes;
 
         job->bytes += size;
-        job->moved_ns = clock_now_ns();
+        job->silent_looks = 0;
         if (most != CLOCHE_UNLIMITED && job->bytes > most + ARCHIVE_OVERHEAD_BYTES)
                 job->code = -EFBIG;
         if (job->code == 0)
@@ -731,17 +731,17 @@ static void on_packed_all(void *owner)
 }
 
 /* Its end fails the job. It has the guest's user, whose programs can stop it again and again. */
-void sandbox_store_tidy(struct sandbox *s, uint64_t now_ns)
+void sandbox_store_tidy(struct sandbox *s)
 {
         struct store_job *job = s->store_job;
 
-        if (!job || job->is_restore || job->has_exited || !job->pid || now_ns - job->moved_ns < SANDBOX_STALLED_NS)
+        if (!job || job->is_restore || job->has_exited || !job->pid || ++job->silent_looks < SANDBOX_STALLED_LOOKS)
                 return;
         if (!job->error.code)
                 err_set(&job->error, CLOCHE_E_RESOURCE,
                         "the files of the sandbox %s could not be read: no byte came for %d s, as if a program of the "
                         "sandbox had stopped the one that reads them",
-                        s->name, (int)(SANDBOX_STALLED_NS / 1000000000));
+                        s->name, SANDBOX_STALLED_LOOKS);
         (void)sandbox_send_kill(&s->control, job->pid, SIGKILL, 0, NULL, 0, NULL, NULL, NULL);
 }
 
@@ -792,7 +792,7 @@ static int begin_save(struct store_job *job, struct cloche_err *e)
 
         s->is_dirty = 0; /* later changes may be missing in the archive */
         job->begun_ms = clock_real_ms();
-        job->begun_ns = job->moved_ns = clock_now_ns();
+        job->begun_ns = clock_now_ns();
         job->dir_fd = sandbox_store_open(s, 1);
         job->file_fd = job->dir_fd < 0 ? -EBADF
                                        : openat(job->dir_fd, FILES_NEW,

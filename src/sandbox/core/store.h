@@ -27,7 +27,7 @@ int sandbox_store_take(struct sandbox *s, const json_t *object, struct cloche_er
 int sandbox_store_load(struct sandboxes *all, struct cloche_err *e);
 void sandbox_store_remove(struct sandbox *s);
 /* Called every second: end a save whose program does not go on, as a guest may stop it. */
-void sandbox_store_tidy(struct sandbox *s, uint64_t now_ns);
+void sandbox_store_tidy(struct sandbox *s);
 /* Give its directory another name. 0 or -errno. */
 int sandbox_store_rename(const struct sandbox *s, const char *name);
 /* Report the changes between the last save and this real time as lost, and record that in the
