@@ -5,15 +5,15 @@
  *   boxes of forks ───┴─▶ the contexts are forked into them ───────────────────────────┘
  *
  * The contexts stand still until both are done, so that memory and files of a fork are of one
- * moment. A failure at any step
- * removes all forks; a context that cannot be forked is none, and listed in the answer. A
- * stopped sandbox has stopped forks, with its saved files. Runs in: cloched-engine, on its loop,
- * with the rights of the daemon's user. */
+ * moment. A failure at any step removes all forks; a context that cannot be forked is none, and
+ * listed in the answer. A stopped sandbox has stopped forks, with its saved files. Runs in: cloched-engine, on its
+ * loop, with the rights of the daemon's user. */
 #include "heritage.h"
 #include "log.h"
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/state.h"
 #include "sandbox/context/context.h"
 #include "sandbox/core/copy.h"
 #include "sandbox/core/store.h"
@@ -45,16 +45,38 @@ struct branch {
         int is_prepared;
 };
 
+enum fork_state {
+        FORK_PREPARING, /* until its contexts stand still */
+        FORK_PACKING,   /* until the boxes of all forks are there */
+        FORK_BRANCHING, /* the contexts are forked into them, until all forks run */
+        FORK_ENTERING,  /* until the copies of the contexts go on */
+        FORK_STATES
+};
+
 struct sandbox_fork {
         struct sandbox_request *request;
         struct sandbox *from;
         json_t *omitted;
         TAILQ_HEAD(branch_list, branch) branches;
         struct copy *copy; /* without a state directory */
-        int is_saving, is_packing, has_gone, is_going;
+        enum fork_state state;
+        int is_saving; /* its save is not on the disk yet, from FORK_PACKING on */
         unsigned count, runs;
         struct child children[];
 };
+
+/* From the first to the last: a sandbox that is stopped has no contexts, and its files are there. */
+static const unsigned transitions[FORK_STATES] = {
+        [FORK_PREPARING] = STATE_TO(FORK_PACKING) | STATE_TO(FORK_ENTERING),
+        [FORK_PACKING] = STATE_TO(FORK_BRANCHING),
+        [FORK_BRANCHING] = STATE_TO(FORK_ENTERING),
+};
+
+static void set_state(struct sandbox_fork *fork, enum fork_state state)
+{
+        STATE_CHECK(transitions, fork->state, state);
+        fork->state = state;
+}
 
 /* -- the end ------------------------------------------------------------------------------------------------------ */
 
@@ -154,7 +176,7 @@ static void succeed_if_all(struct sandbox_fork *fork)
 {
         struct cloche_err e;
 
-        if (!fork->is_going || fork->is_saving || has_branches(fork))
+        if (fork->state != FORK_ENTERING || fork->is_saving || has_branches(fork))
                 return;
         if (check_children(fork, &e) < 0)
                 fail(fork, &e);
@@ -188,7 +210,7 @@ static void on_forked(void *data, const struct cloche_err *e)
         branch->context_fork = NULL;
         if (e)
                 omit_context(fork, branch->name, e->msg);
-        if (!fork->is_packing)
+        if (fork->state == FORK_PREPARING)
                 pack_if_prepared(fork);
         else
                 succeed_if_all(fork);
@@ -259,14 +281,14 @@ static void go_if_boxes(struct sandbox_fork *fork)
         struct branch *branch;
         struct cloche_err e;
 
-        if (!fork->is_packing || fork->has_gone || check_children(fork, &e) < 0)
+        if (fork->state != FORK_PACKING || check_children(fork, &e) < 0)
                 return;
         for (unsigned i = 0; i < fork->count; i++) {
                 if (!fork->children[i].has_box)
                         return;
                 to[i] = fork->children[i].sandbox;
         }
-        fork->has_gone = 1;
+        set_state(fork, FORK_BRANCHING);
         TAILQ_FOREACH (branch, &fork->branches, link) {
                 if (!branch->context_fork || context_branch_go(branch->context_fork, to, &e) == 0)
                         continue;
@@ -287,7 +309,7 @@ static void enter_if_all(struct sandbox_fork *fork)
                 fail(fork, &e);
                 return;
         }
-        fork->is_going = 1;
+        set_state(fork, FORK_ENTERING);
         TAILQ_FOREACH (branch, &fork->branches, link) {
                 if (!branch->context_fork || context_branch_enter(branch->context_fork, &e) == 0)
                         continue;
@@ -449,10 +471,12 @@ static void pack_if_prepared(struct sandbox_fork *fork)
         struct branch *branch;
         struct cloche_err e;
 
+        if (fork->state != FORK_PREPARING)
+                return;
         TAILQ_FOREACH (branch, &fork->branches, link)
                 if (branch->context_fork && !branch->is_prepared)
                         return;
-        fork->is_packing = 1;
+        set_state(fork, FORK_PACKING);
         go_if_boxes(fork);
         if (fork->from->all->state_fd >= 0) {
                 fork->is_saving = 1;
@@ -523,7 +547,7 @@ static int begin(struct sandbox_fork *fork, struct cloche_err *e)
                 return r;
         sandbox_heritage_list_omitted(fork->from, fork->omitted);
         if (is_stopped) {
-                fork->is_going = 1;
+                set_state(fork, FORK_ENTERING);
                 succeed_if_all(fork);
                 return 0;
         }
