@@ -6,11 +6,13 @@ import random
 import threading
 import time
 
+from clocks import Clock
 from hostile_sandboxes import Box, Daemon, Failed, Gone, Host, IS_SANITIZED, wait_for
 from http_client import Http
 from sandbox_client import Socket, put
 
 TIMEOUT = 90
+KEPT_S = 60  # KEPT_NS of src/sandbox/core/pool.c
 ERRORS = {"sandbox_ended", "session_ended", "not_found", "cancelled", "process_ended", "invalid_state", "file_not_found", "queue_full", "resource", "spawn", "port_closed", "stopping"}
 
 
@@ -30,30 +32,52 @@ def stages(name):
             f"GET /v1/sandboxes/{name}/tree?path=/usr/share/doc HTTP/1.1\r\nHost: a\r\n\r\n".encode(), f"GET /v1/sandboxes/{name}/raw?path=/dev/zero HTTP/1.1\r\nHost: a\r\n\r\n".encode()]
 
 
-def settle(daemon, host, before):
-    with daemon.frames() as frames:
+class Clean:
+    """A daemon whose resources on the host are the same at the end as after its first sandboxes."""
+
+    def __init__(self, *options):
+        self.clock = Clock()
+        self.daemon = Daemon(*options, env=self.clock.env)
+
+    def __enter__(self):
+        self.daemon.__enter__()
+        self.host = Host(self.daemon)
+        with self.daemon.frames() as frames:
+            for _ in range(2):
+                Box(frames, "warm").is_well()
+                frames.call("sandbox.delete", sandbox="warm")
+            self.end_spares(frames)
+        processes = len(self.host.keepers)
+        wait_for(lambda: self.host.now()["processes"] == processes)
+        self.before = self.host.now()
+        return self.daemon
+
+    def end_spares(self, frames):
+        """Each pool ends a minute after the last request for a sandbox that it could have had."""
+        wait_for(lambda: not frames.call("stats")["sandboxes"]["asks"])
+        self.clock.let_pass(KEPT_S, frames)
+
+    def is_empty(self, frames):
+        """Requests whose connections were closed may still begin, and make sandboxes."""
         for box in frames.call("sandbox.list")["sandboxes"]:
             frames.call("sandbox.delete", sandbox=box["sandbox"])
-        wait_for(lambda: frames.call("stats")["sandboxes"] == {"known": 0, "running": 0, "sessions": 0, "processes": 0, "asks": 0})
-    host.comes_back_to(before)
+        return frames.call("stats")["sandboxes"] == {"known": 0, "running": 0, "sessions": 0, "processes": 0, "asks": 0}
 
-
-def warmed(daemon):
-    """As it is when there was a sandbox before."""
-    with daemon.frames() as frames:
-        for _ in range(2):
-            Box(frames, "warm").is_well()
-            frames.call("sandbox.delete", sandbox="warm")
-        wait_for(lambda: not frames.call("stats")["sandboxes"]["asks"])
-    host = Host(daemon)
-    time.sleep(0.3)
-    return host, host.now()
+    def __exit__(self, *error):
+        try:
+            if not error[0]:
+                with self.daemon.frames() as frames:
+                    wait_for(lambda: self.is_empty(frames))
+                    self.end_spares(frames)
+                self.host.comes_back_to(self.before, spares=0)
+        finally:
+            self.daemon.__exit__(*error)
+            self.clock.__exit__()
 
 
 def test_connections_that_close_at_any_moment():
     dice = random.Random(7)
-    with Daemon() as daemon:
-        host, before = warmed(daemon)
+    with Clean() as daemon:
         for turn in range(4):
             for n, data in enumerate(stages(f"box{turn % 2}-{turn}")):
                 with daemon.connect() as sock:
@@ -67,15 +91,13 @@ def test_connections_that_close_at_any_moment():
                     time.sleep(dice.choice((0, 0, 0.001, 0.01, 0.05)))
         with daemon.frames() as frames:
             Box(frames, "box0-0").is_well()  # the twin
-        settle(daemon, host, before)
 
 
 def test_frames_that_close_or_cancel_at_any_moment():
     dice = random.Random(8)
     kinds = [("exec", {"command": "sleep 1000"}), ("exec", {"command": "yes", "stream": True}), ("process.follow", {"process": "p"}), ("process.wait", {"process": "p"}), ("file.search", {"path": "/usr", "text": "nowhere to be found"}),
              ("session.create", {"session": "s", "isolation": True}), ("sandbox.save", {}), ("archive.create", {"path": "/usr/share", "to": "/tmp/x.tar.gz"}), ("port.wait", {"port": 1}), ("sandbox.create", {})]
-    with Daemon() as daemon:
-        host, before = warmed(daemon)
+    with Clean() as daemon:
         for turn in range(12):
             with daemon.frames() as frames:
                 if turn % 2:
@@ -90,13 +112,11 @@ def test_frames_that_close_or_cancel_at_any_moment():
                             frames.wait(number)
                         except Failed as error:
                             assert error.name in ERRORS, error.name
-        settle(daemon, host, before)
 
 
 def test_sockets_that_close_at_any_moment():
     dice = random.Random(9)
-    with Daemon() as daemon:
-        host, before = warmed(daemon)
+    with Clean() as daemon:
         for turn in range(20):
             path = dice.choice(("/exec", "/terminal?cols=80&rows=24", "/process/follow"))
             with Socket(daemon.connect(), f"/v1/sandboxes/w{turn % 3}" + path) as sock:
@@ -105,12 +125,10 @@ def test_sockets_that_close_at_any_moment():
                 elif sock.status == 101 and path != "/process/follow":
                     sock.send(b"yes\n")
                 time.sleep(dice.choice((0, 0.001, 0.02, 0.1)))
-        settle(daemon, host, before)
 
 
 def test_two_hundred_made_and_deleted():
-    with Daemon("--state-dir", "") as daemon, daemon.frames() as frames:
-        host, before = warmed(daemon)
+    with Clean("--state-dir", "") as daemon, daemon.frames() as frames:
         memory = 0
         for n in range(200):
             name = f"cycle{n}"
@@ -124,7 +142,6 @@ def test_two_hundred_made_and_deleted():
             if n == 60:
                 memory = daemon.memory()
         assert IS_SANITIZED or daemon.memory() - memory < 4 << 20, daemon.memory() - memory
-        settle(daemon, host, before)
 
 
 def outcome(frames, number):
@@ -137,8 +154,7 @@ def outcome(frames, number):
 
 def test_one_sandbox_started_used_and_deleted_at_the_same_time():
     dice = random.Random(10)
-    with Daemon() as daemon:
-        host, before = warmed(daemon)
+    with Clean() as daemon:
         many = [daemon.frames() for _ in range(4)]
         for turn in range(25):
             numbers = []
@@ -156,7 +172,6 @@ def test_one_sandbox_started_used_and_deleted_at_the_same_time():
             assert many[0].call("exec", sandbox="one", command="echo well")["stdout"] == "well\n"
         for frames in many:
             frames.close()
-        settle(daemon, host, before)
 
 
 def test_the_daemon_is_killed_at_any_moment():
@@ -185,7 +200,6 @@ def test_the_daemon_is_killed_at_any_moment():
                 daemon.process.wait()
             wait_for(lambda: not any(is_alive(path) for path in below))
     with Daemon("--state-dir", state) as daemon, daemon.frames() as frames:
-        host, before = Host(daemon), None
         names = [box["sandbox"] for box in frames.call("sandbox.list")["sandboxes"]]
         assert "kept" in names
         for name in names:
@@ -205,9 +219,7 @@ def is_alive(path):
 
 
 def test_many_uploads_at_once_that_end_early():
-    with Daemon() as daemon:
-        host, before = warmed(daemon)
-
+    with Clean() as daemon:
         def upload(n):
             try:
                 with Http(daemon.connect()) as http:
@@ -221,7 +233,6 @@ def test_many_uploads_at_once_that_end_early():
         with daemon.frames() as frames, Http(daemon.connect()) as http:
             wait_for(lambda: frames.call("file.list", sandbox="u", path="/workspace", hidden=True)["entries"] == [])
             assert put(http, "/v1/sandboxes/u/raw?path=f", bytes(2 << 20))[0] == 200  # the twin
-        settle(daemon, host, before)
 
 
 def test_killed_amid_requests_clients_hear_of_it():
