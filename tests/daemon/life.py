@@ -10,6 +10,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from http_client import Http
+from cloche import CLI, need_root
 from rpc import DAEMON, HANG, Daemon, Frames, Gone, Failed, private
 
 SLEEP = {"language": "python", "code": "import time\ntime.sleep(600)", "limits": {"wallMs": 0}}
@@ -314,6 +315,26 @@ def test_when_the_keeper_dies_a_private_daemon_ends():
                     os.rmdir(group)
                 except OSError:
                     time.sleep(0.02)
+
+
+def test_others_with_the_same_pids():
+    """In pid namespaces of their own, and with the same control groups: nobody's are taken for those of a process that has ended."""
+    need_root()
+    words = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", CLI, "run", "python", "-c"]
+    with Daemon() as daemon, daemon.frames() as frames:
+        frames.call("process.start", sandbox="a", command="sleep 1000")
+        frames.call("sandbox.pause", sandbox="a")
+        keeper = keeper_of(below(daemon.process.pid))
+        before = groups(keeper)
+        files = [os.path.join(group, name) for group in before for name in ("freezer.state", "cgroup.freeze") if os.path.exists(os.path.join(group, name))]
+        states = [open(file).read() for file in files]
+        assert {"FROZEN\n", "1\n"} & set(states), states
+        first = subprocess.Popen([*words, "print('up', flush=True); print(input())"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert first.stdout.readline() == "up\n"
+        second = subprocess.run([*words, "print('second')"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=HANG)
+        assert (second.returncode, second.stdout, second.stderr) == (0, "second\n", ""), second
+        assert first.communicate("first\n", timeout=HANG)[0] == "first\n" and first.returncode == 0
+        assert set(before) <= set(groups(keeper)) and states == [open(file).read() for file in files]
 
 
 def test_it_has_no_privilege():

@@ -4,19 +4,23 @@
 #include "internal.h"
 
 #include "base/err.h"
+#include "base/fd.h"
 #include "base/privilege.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define OUR_PREFIX "cloche-"
+#define NAMES_MAX 16 /* for one pid */
 
 static int list_has(const char *list, const char *word)
 {
@@ -180,7 +184,17 @@ static void remove_tree(const char *base)
         rmdir(base);
 }
 
-/* Remove "cloche-PID" of a dead process: its boxes died with it, so the groups are empty. But a
+/* Its owner holds the lock of a directory until it ends: a pid tells nothing of a
+ * process in another pid namespace. Returns the descriptor, -EWOULDBLOCK if another
+ * process owns it, or -errno. */
+static int lock(const char *base)
+{
+        _cleanup_fd_ int fd = open(base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+        return fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 ? -errno : TAKE_FD(fd);
+}
+
+/* Remove the directory of a dead process: its boxes died with it, so the groups are empty. But a
  * frozen task of version 1 takes no signal: those of a keeper that was killed while a sandbox
  * was paused die now, and a later call removes their groups. */
 static void sweep(const char *parent)
@@ -189,15 +203,19 @@ static void sweep(const char *parent)
         DIR *dir = opendir(parent);
 
         for (struct dirent *entry; dir && (entry = readdir(dir));) {
+                _cleanup_fd_ int lock_fd = -EBADF;
+                char *end;
                 pid_t pid;
 
                 if (strncmp(entry->d_name, OUR_PREFIX, sizeof(OUR_PREFIX) - 1) != 0)
                         continue;
-                pid = (pid_t)strtol(entry->d_name + sizeof(OUR_PREFIX) - 1, NULL, 10);
-                if (pid <= 0 || kill(pid, 0) == 0 || errno != ESRCH)
+                pid = (pid_t)strtol(strrchr(entry->d_name, '-') + 1, &end, 10);
+                if (*end || pid <= 0 || kill(pid, 0) == 0 || errno != ESRCH)
                         continue;
                 snprintf(path, sizeof(path), "%s/%s", parent, entry->d_name);
-                remove_tree(path);
+                lock_fd = lock(path);
+                if (lock_fd >= 0)
+                        remove_tree(path);
         }
         if (dir)
                 closedir(dir);
@@ -227,19 +245,47 @@ static void lose(struct cgroup_place *place, const char *format, ...)
         memcpy(place->reason, reason, sizeof(reason));
 }
 
-/* Make our directory beneath parent. Returns 0 or -errno. */
+/* Make this directory, and lock it until this process ends. -EWOULDBLOCK: it is another's; -ENOENT:
+ * another one removed it before it was locked. */
+static int make_locked(const char *base)
+{
+        int fd = lock(base);
+
+        if (fd == -EWOULDBLOCK)
+                return fd;
+        /* A killed keeper may have had our pid: its old counts must not appear in our groups. */
+        if (fd >= 0)
+                remove_tree(base);
+        fd_close(&fd);
+        if (mkdir(base, 0755) < 0)
+                return -errno;
+        fd = lock(base);
+        if (fd >= 0 && access(base, F_OK) < 0) {
+                fd_close(&fd);
+                return -ENOENT;
+        }
+        return fd < 0 ? fd : 0;
+}
+
+/* Make our directory beneath parent. In each pid namespace a keeper may have our pid. Returns 0 or
+ * -errno. */
 static int make_base(const char *parent, char *ret)
 {
-        int n;
+        int r = -EWOULDBLOCK;
 
         sweep(parent);
-        n = snprintf(ret, CGROUP_PATH_MAX, "%s/" OUR_PREFIX "%d", parent, (int)getpid());
-        if (n < 0 || n >= CGROUP_PATH_MAX)
-                return -ENAMETOOLONG;
-        /* A killed keeper may have had our pid: its old counts must not appear in our groups. */
-        if (access(ret, F_OK) == 0)
-                remove_tree(ret);
-        return mkdir(ret, 0755) < 0 ? -errno : 0;
+        for (int i = 0; i < NAMES_MAX && (r == -EWOULDBLOCK || r == -ENOENT); i++) {
+                char number[16] = "";
+                int n;
+
+                if (i > 0)
+                        snprintf(number, sizeof(number), "%d-", i);
+                n = snprintf(ret, CGROUP_PATH_MAX, "%s/" OUR_PREFIX "%s%d", parent, number, (int)getpid());
+                if (n < 0 || n >= CGROUP_PATH_MAX)
+                        return -ENAMETOOLONG;
+                r = make_locked(ret);
+        }
+        return r;
 }
 
 static void make_place_1(struct cgroup_place *place)
