@@ -37,7 +37,6 @@ class Sandbox:
         return (result["stdout"] + result["stderr"]).strip()
 
     def decisions(self, **which):
-        time.sleep(0.3)
         return [row for row in self.frames.call("network.log", sandbox=self.name)["decisions"] if all(row.get(k) == v for k, v in which.items())]
 
 
@@ -100,8 +99,10 @@ def test_programs_reach_what_is_allowed():
                         "curl -sS -m 5 -H 'Host: other.test' http://allowed.test/", "curl -sSk -m 5 --connect-to other.test:443:allowed.test:443 https://other.test/"):
             assert box.run(command)["exitCode"] != 0, command
         assert [row for row in world.heard() if row[0] == "http" or row[1:] == ["93.184.216.34", "other.test"]] == []
+        cloche.wait_for(lambda: {row["kind"] for row in box.decisions(verdict="denied", host="other.test")} == {"dns", "http", "tls"}, "the decisions in the log")
         denied = box.decisions(verdict="denied", host="other.test")
-        assert {row["kind"] for row in denied} == {"dns", "http", "tls"} and all(row["number"] and row["time"] for row in denied), denied
+        assert all(row["number"] and row["time"] for row in denied), denied
+        cloche.wait_for(lambda: box.decisions(verdict="denied", address="169.254.169.254"), "the decision on an address")
         assert box.decisions(verdict="denied", address="169.254.169.254")[0]["why"] == "no rule allows this address on this port"
 
 
@@ -418,7 +419,7 @@ def test_a_policy_changes():
         frames.call("sandbox.update", sandbox="box", network={"allow": ["other.test"]})
         assert box.says("curl -sS http://other.test/") == "other.test / 0"
         assert box.run("curl -sS -m 5 http://allowed.test/")["exitCode"] != 0
-        assert box.decisions(why="it is open, and another policy does not allow it"), "what was open is cut"
+        cloche.wait_for(lambda: box.decisions(why="it is open, and another policy does not allow it"), "what was open to be cut")
         frames.call("sandbox.update", sandbox="box", network={})
         assert box.run("curl -sS -m 5 http://other.test/")["exitCode"] != 0
         for wrong, word in (({"allow": ["10.0.0.1/8"]}, "network.allow[0]"), ({"permit": []}, "permit"), ({"allow": "x"}, "array")):
