@@ -2,7 +2,7 @@
 import signal
 import time
 from keeper_boxes import Keeper, Refused
-from cloche import equal
+from cloche import equal, wait_for
 
 KILL, TERM, STOP, CONT = signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP, signal.SIGCONT
 
@@ -26,8 +26,8 @@ def killed(box, program, **how):
 def test_daemons_that_forked_twice_die_with_their_tree():
     with Keeper() as keeper:
         box = keeper.sandbox()
-        program = box.shell("for i in 1 2 3; do (setsid sh -c 'setsid sleep 1000 & sleep 1000' &) ; done; sleep 0.3; echo up; exec sleep 1000", reaps=True)
-        program.read("up")
+        program = box.shell("for i in 1 2 3; do (setsid sh -c 'setsid sleep 1000 & sleep 1000' &) ; done; exec sleep 1000", reaps=True)
+        wait_for(lambda: box.said("ps -eo comm= | grep -c sleep") == "7\n", "all of them")
         equal(killed(box, program), 10)
         equal(program.wait(), -KILL)
         equal(box.pids(), set())
@@ -37,7 +37,7 @@ def test_without_reaping_a_daemon_is_nobodys():
     """The twin: double-forked processes stay beneath a program only if it reaps."""
     with Keeper() as keeper:
         box = keeper.sandbox()
-        program = box.shell("(setsid sleep 1000 &); sleep 0.3; echo up; exec sleep 1000")
+        program = box.shell("(setsid sleep 1000 &); echo up; exec sleep 1000")
         program.read("up")
         equal(killed(box, program), 1)
         equal(len(box.pids()), 1)
@@ -185,8 +185,9 @@ def test_the_stopped_and_the_deaf_are_killed():
 def test_the_spared_live_on_with_what_is_beneath_them():
     with Keeper() as keeper:
         box = keeper.sandbox()
-        program = box.shell("sh -c 'sleep 1000 & wait' & echo $!; sh -c 'sleep 1000 & wait' & sleep 0.3; echo up; wait", reaps=True)
-        spared = int(program.read("up").split()[0])
+        program = box.shell("sh -c 'sleep 1000 & wait' & echo $!; sh -c 'sleep 1000 & wait' & wait", reaps=True)
+        spared = int(program.read("\n"))
+        wait_for(lambda: box.said("ps -eo comm= | grep -c sleep") == "2\n", "all of them")
         equal(killed(box, program, below=True, spared=[spared]), 2)
         equal(len(box.pids()), 3)
         assert {program.pid, spared} <= box.pids()
@@ -207,9 +208,9 @@ def test_below_leaves_the_root_as_it_was():
         equal(program.wait(), 0)
         stopped = box.shell("sleep 1000 & echo up; kill -STOP $$; echo on")
         stopped.read("up")
-        time.sleep(0.2)
+        wait_for(lambda: box.state(stopped) == "T", "the shell to stop itself")
         killed(box, stopped, below=True)
-        equal("T" in box.said(f"cut -d' ' -f3 /proc/{stopped.pid}/stat"), True, "what was stopped before is stopped after")
+        equal(box.state(stopped), "T", "what was stopped before is stopped after")
         equal(box.kill(stopped.pid, CONT), 1)
         equal(stopped.wait(), 0)
 
@@ -222,8 +223,7 @@ def test_one_process_or_its_tree():
         equal(box.kill(program.pid, signal.SIGUSR1), 1)
         program.read("heard")
         equal(box.kill(program.pid, STOP, tree=True), 2)
-        time.sleep(0.1)
-        equal(box.said(f"cut -d' ' -f3 /proc/{program.pid}/stat").strip(), "T")
+        wait_for(lambda: box.state(program) == "T", "the program to stop")
         equal(box.kill(program.pid, CONT, tree=True), 2)
         equal(killed(box, program), 2)
 

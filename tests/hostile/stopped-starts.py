@@ -6,7 +6,7 @@ import sys
 import tempfile
 import time
 
-from cloche import SOURCE, command_line, equal, need_root, sampled, task_children, wait_for
+from cloche import SOURCE, command_line, descendants, equal, need_root, process_state, sampled, task_children, wait_for
 
 sys.path.insert(0, os.path.join(SOURCE, "tests/daemon"))
 from rpc import Daemon, Failed, Frames  # noqa: E402
@@ -21,6 +21,12 @@ TIMEOUT = 150  # some wait for deadlines of 10 and 20 s
 
 def children(pid):
     return set(task_children(pid))
+
+
+def turns(pid):
+    """How often it has given up a processor."""
+    with open(f"/proc/{pid}/status") as file:
+        return [line for line in file if "ctxt_switches" in line]
 
 
 def is_any(pid):
@@ -105,10 +111,18 @@ class Evil:
     def settled_children(self):
         """Nothing is being made ahead any more."""
         while True:
-            known = children(self.keeper)
+            before = self.at_rest()
             time.sleep(0.2)
-            if children(self.keeper) == known:
-                return known
+            if before and self.at_rest() == before:
+                return before[0]
+
+    def at_rest(self):
+        """The keeper's children, and how often the engine and the keeper have run; None while one of all is at work, or waits for
+        a processor."""
+        engine = self.daemon.engine_pid()
+        if any(process_state(pid) in ("R", "D") for pid in [engine, *descendants(engine)]):
+            return None
+        return children(self.keeper), turns(engine), turns(self.keeper)
 
     def is_held_up_alone(self, number):
         self.others_are_served()

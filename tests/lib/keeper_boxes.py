@@ -212,6 +212,10 @@ class Box:
         program.wait()
         return {int(line) for line in said.split()}
 
+    def state(self, program):
+        """Its letter, of proc(5)."""
+        return self.said(f"cut -d' ' -f3 /proc/{program.pid}/stat").strip()
+
     def drop(self):
         return self.ask("drop")
 
