@@ -4,9 +4,8 @@ all the same. Or the first process of the box is stopped (from outside, in the r
 found a way)."""
 import os
 import sys
-import time
 
-from cloche import SOURCE, equal, need_root, wait_for
+from cloche import SOURCE, descendants, equal, need_root, process_state, wait_for
 
 sys.path.insert(0, os.path.join(SOURCE, "tests/daemon"))
 from clocks import Clock  # noqa: E402
@@ -14,6 +13,7 @@ from rpc import Daemon, Failed  # noqa: E402
 
 TIMEOUT = 100
 ANSWER_S = 30  # of a shell and of an interpreter
+TIMEOUT_S = 60
 
 STOP = """exec python3 -c "
 import os, signal, time
@@ -44,18 +44,25 @@ def begin(frames, name, command, **how):
 
 def check_kill(command):
     need_root()
-    with Daemon() as daemon, daemon.frames() as frames:
+    with Clock() as clock, Daemon(env=clock.env) as daemon, daemon.frames() as frames:
         begin(frames, "kill", command)
         frames.call("process.kill", sandbox="kill", process="p", graceMs=200)
         begin(frames, "all", command)
         frames.call("process.killAll", sandbox="all", graceMs=200)
         begin(frames, "hard", command)
         frames.call("process.kill", sandbox="hard", process="p", signal="KILL")
-        begin(frames, "late", command, timeoutMs=2000)
+        begin(frames, "late", command, timeoutMs=TIMEOUT_S * 1000)
+        clock.let_pass(TIMEOUT_S, frames)
         for name in ("kill", "all", "hard", "late"):
             equal(frames.call("process.wait", sandbox=name, process="p")["process"]["status"], "killed", name)
         frames.call("exec", sandbox="fork", command="true")
-        equal(frames.call("exec", sandbox="fork", command=command, fork=True, timeoutMs=2000)["timedOut"], True)
+        number = frames.ask("exec", sandbox="fork", command="echo begun; " + command, fork=True, timeoutMs=TIMEOUT_S * 1000, stream=True)
+        while not any(params.get("event") == "output" for _, params, _ in frames.told):
+            frames.turn()
+        if "stopped" in command:
+            wait_for(lambda: is_stopped(frames, "fork"), "the attack")
+        clock.let_pass(TIMEOUT_S, frames)
+        equal(frames.wait(number)["timedOut"], True)
 
 
 def test_a_process_that_stops_who_waits_for_it_can_be_killed():
@@ -91,7 +98,17 @@ def test_who_stops_the_shell_of_a_session():
 
 
 # After its cell has ended.
-STOP_ITSELF = "import os, signal, threading\nthreading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGSTOP)).start()"
+STOP_ITSELF = """
+import os, signal, threading, time
+def stop():
+    while not os.path.exists('/workspace/go'): time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGSTOP)
+threading.Thread(target=stop).start()
+"""
+
+
+def stopped(daemon):
+    return [pid for pid in descendants(daemon.process.pid) if process_state(pid) == "T"]
 
 
 def test_a_context_that_stops_itself():
@@ -101,7 +118,8 @@ def test_a_context_that_stops_itself():
         for name in requests:
             frames.call("context.create", sandbox=name, context="c", language="python", forkable=True)
             frames.call("context.run", sandbox=name, context="c", code=STOP_ITSELF)
-        time.sleep(1)
+            frames.call("file.write", sandbox=name, path="go", content="")
+        wait_for(lambda: len(stopped(daemon)) == len(requests), "the contexts to stop themselves")
         numbers = {name: frames.ask("context." + name, sandbox=name, context="c", **how) for name, how in requests.items()}
         clock.let_pass(ANSWER_S, frames)
         for name, number in numbers.items():
