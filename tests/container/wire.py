@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "daemon"))
 from http_client import Http, WebSocket
-from rpc import Daemon, Gone
+from rpc import Daemon, Gone, PATIENCE
 
 BASE = "/v1/sandboxes/wire/container"
 
@@ -191,7 +191,7 @@ def runs(http, word):
 
 
 def ends(http, word):
-    until = time.monotonic() + 30
+    until = time.monotonic() + 30 * PATIENCE
     while runs(http, word):
         assert time.monotonic() < until, "it goes on"
         time.sleep(0.1)
@@ -230,7 +230,7 @@ def test_memory_of_large_answers_is_returned():
         with open(f"/proc/{daemon.engine_pid()}/maps") as maps:
             if "libasan" in maps.read():  # it keeps freed memory
                 return
-        until = time.monotonic() + 30
+        until = time.monotonic() + 30 * PATIENCE
         while daemon.memory() > 16 << 20:
             assert time.monotonic() < until, daemon.memory()
             time.sleep(0.1)

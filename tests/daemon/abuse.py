@@ -11,7 +11,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from http_client import Http, WebSocket
-from rpc import Daemon, Failed, Frames, Gone, frame
+from rpc import Daemon, Failed, Frames, Gone, PATIENCE, frame
 
 ROUNDS = 400
 
@@ -39,7 +39,7 @@ def is_well(daemon):
 
 def settled(daemon, descriptors):
     """True if the number of descriptors returns to its former value (pooled boxes have some)."""
-    until = time.monotonic() + 15
+    until = time.monotonic() + 15 * PATIENCE
     while daemon.descriptors() > descriptors and time.monotonic() < until:
         time.sleep(0.1)
     return daemon.descriptors()
@@ -218,14 +218,14 @@ def test_thousands_of_bad_callers_leave_nothing(rounds=ROUNDS):
         is_well(daemon)
         for number in range(rounds // 4):  # one-time allocations
             abuse_once(daemon, number, dice)
-        until = time.monotonic() + 20
+        until = time.monotonic() + 20 * PATIENCE
         while is_well(daemon)["runs"]["now"]:
             assert time.monotonic() < until
             time.sleep(0.1)
         descriptors, memory = settled(daemon, 0), daemon.memory()
         for number in range(rounds):
             abuse_once(daemon, number, dice)
-        until = time.monotonic() + 20
+        until = time.monotonic() + 20 * PATIENCE
         while is_well(daemon)["runs"]["now"]:
             assert time.monotonic() < until, "runs whose callers went are still there"
             time.sleep(0.1)
@@ -299,7 +299,7 @@ def test_connections_have_a_bound():
             for other in greeted:
                 assert other.call("stats")["connections"] <= 20
                 other.close()
-            until = time.monotonic() + 10
+            until = time.monotonic() + 10 * PATIENCE
             while frames.call("stats")["connections"] > 1:
                 assert time.monotonic() < until
                 time.sleep(0.02)
@@ -309,7 +309,7 @@ def test_connections_have_a_bound():
 def test_without_descriptors_callers_wait():
     with Daemon(level="warning", limit=64) as daemon:
         with daemon.frames() as frames:
-            socks, until = [], time.monotonic() + 20
+            socks, until = [], time.monotonic() + 20 * PATIENCE
             while not any(line["event"] == "cannot-accept" for line in daemon.lines()):
                 assert time.monotonic() < until
                 sock = daemon.connect()

@@ -8,7 +8,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from cloche import sampled
 from http_client import Http, WebSocket
-from rpc import Daemon, Failed, Gone
+from rpc import Daemon, Failed, Gone, PATIENCE
 
 TIMEOUT = 120
 
@@ -16,7 +16,7 @@ TIMEOUT = 120
 def quiet(daemon):
     """No run is under way any more, and the boxes and descriptors of those there were are gone."""
     with daemon.frames() as frames:
-        until = time.monotonic() + 20
+        until = time.monotonic() + 20 * PATIENCE
         while frames.call("stats")["runs"]["now"]:
             assert time.monotonic() < until, frames.call("stats")
             time.sleep(0.02)

@@ -11,7 +11,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from http_client import Http
 from cloche import CLI, need_root
-from rpc import DAEMON, HANG, Daemon, Frames, Gone, Failed, private
+from rpc import DAEMON, HANG, PATIENCE, Daemon, Failed, Frames, Gone, private
 
 SLEEP = {"language": "python", "code": "import time\ntime.sleep(600)", "limits": {"wallMs": 0}}
 
@@ -47,7 +47,7 @@ def alive(pids):
 
 
 def gone(pids, what):
-    until = time.monotonic() + 15
+    until = time.monotonic() + 15 * PATIENCE
     while alive(pids):
         assert time.monotonic() < until, f"{what}: {[(pid, open(f'/proc/{pid}/comm').read()) for pid in alive(pids)]} live on"
         time.sleep(0.02)
@@ -98,7 +98,7 @@ def test_sigterm_lets_runs_end():
         no_new_connections(daemon)
         assert frames.wait(number)["result"] == "done"
         assert daemon.process.wait(20) == 0
-        until = time.monotonic() + 5
+        until = time.monotonic() + 5 * PATIENCE
         while os.path.exists(daemon.path):
             assert time.monotonic() < until, "the socket is still there"
             time.sleep(0.02)
@@ -176,7 +176,7 @@ def test_killed_at_any_stage_nothing_is_left():
             daemon.process.kill()
             daemon.process.wait()
             gone(family, stage.__name__)
-            until = time.monotonic() + 15
+            until = time.monotonic() + 15 * PATIENCE
             while groups(keeper):
                 assert time.monotonic() < until, (stage.__name__, groups(keeper))
                 time.sleep(0.05)
@@ -193,7 +193,7 @@ def test_a_socket_left_over_is_taken_and_one_in_use_is_not():
         left.close()  # as after a crash of the machine: the name exists without a listener
         process = subprocess.Popen([DAEMON, "--socket", path, "--log-level", "error"], stdin=subprocess.DEVNULL)
         try:
-            until = time.monotonic() + 15
+            until = time.monotonic() + 15 * PATIENCE
             while True:
                 try:
                     client = socket.socket(socket.AF_UNIX)
@@ -209,7 +209,7 @@ def test_a_socket_left_over_is_taken_and_one_in_use_is_not():
         finally:
             process.terminate()
             process.wait(20)
-        until = time.monotonic() + 5
+        until = time.monotonic() + 5 * PATIENCE
         while os.path.exists(path) and time.monotonic() < until:
             time.sleep(0.02)
         with open(path, "w"):
@@ -307,7 +307,7 @@ def test_when_the_keeper_dies_a_private_daemon_ends():
         except (Gone, AssertionError):
             pass
         assert process.wait(20) == 1
-        until = time.monotonic() + 10
+        until = time.monotonic() + 10 * PATIENCE
         for group in groups(keeper):  # the keeper's to remove, and it was killed
             while os.path.isdir(group):
                 assert time.monotonic() < until, group

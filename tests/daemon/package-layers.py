@@ -13,7 +13,7 @@ from egress import HOST, World
 from image_trees import make_image
 from http_client import Http
 from package_files import Index
-from rpc import Daemon, Failed, Frames
+from rpc import Daemon, Failed, Frames, PATIENCE
 
 TIMEOUT = 240
 SHOW = "python3 -c 'import hellopy; print(hellopy.version)'"
@@ -142,7 +142,7 @@ def test_a_daemon_that_is_killed_meanwhile():
     index, options = start()
     with Daemon(*options) as daemon, daemon.frames() as frames:
         frames.ask("sandbox.create", sandbox="a", packages=PIP)
-        until = time.monotonic() + 60
+        until = time.monotonic() + 60 * PATIENCE
         while not index.paths and time.monotonic() < until:
             time.sleep(0.01)
         assert index.paths

@@ -127,7 +127,7 @@ class Frames:
         return message["result"]
 
     def is_answered(self, number, within=0.05):
-        """Also by what has arrived by then, but for a flood: other answers may come meanwhile, without end."""
+        """Messages that have arrived by the end of that time count, but for a flood: others may come without end."""
         until, late = time.monotonic() + within, 0
         try:
             while number not in self.answers and late < LATE:
@@ -181,7 +181,7 @@ class Daemon:
         runtimes = SHIPPED if has_packages else {}
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env={**os.environ, **runtimes, **(env or {})})
         self.port = None
-        until = time.monotonic() + 20
+        until = time.monotonic() + 20 * PATIENCE
         while not self.is_ready():
             assert self.process.poll() is None and time.monotonic() < until, self.log_text()
             time.sleep(0.01)
@@ -254,7 +254,7 @@ class Daemon:
         if self.process.poll() is None:
             self.process.terminate()
             try:
-                self.process.wait(15)
+                self.process.wait(15 * PATIENCE)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()

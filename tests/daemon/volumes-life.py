@@ -8,7 +8,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from cloche import equal
 from life import below, gone, groups, keeper_of
-from rpc import Failed, Gone
+from rpc import Failed, Gone, PATIENCE
 from volume_client import SMALL, Volumes, at, shell
 
 
@@ -27,7 +27,7 @@ def kill_all(daemon):
 
 def remove_groups(keeper):
     """A killed keeper cannot remove its own."""
-    until = time.monotonic() + 15
+    until = time.monotonic() + 15 * PATIENCE
     while left := groups(keeper):
         for group in left:
             try:
@@ -55,7 +55,7 @@ def test_killed_with_a_volume_in_use():
             for find in (daemon.engine_pid, lambda: keeper_of(below(daemon.process.pid))):
                 keeper, victim = keeper_of(below(daemon.process.pid)), find()
                 os.kill(victim, signal.SIGKILL)
-                until = time.monotonic() + 30
+                until = time.monotonic() + 30 * PATIENCE
                 while True:
                     try:
                         with daemon.frames() as later:
@@ -90,7 +90,7 @@ def test_killed_while_one_is_made_or_removed():
 
 def wait_for_the_rest(volumes, frames):
     """The daemon removes unfinished ones beside its first requests."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + 20 * PATIENCE
     while True:
         names = [row["volume"] for row in frames.call("volume.list")["volumes"]]
         left = os.listdir(volumes.at("state/0/.volumes")) if os.path.exists(volumes.at("state/0/.volumes")) else []

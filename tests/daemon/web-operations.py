@@ -7,7 +7,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from http_client import Http, WebSocket, read_events
-from rpc import Daemon, Gone
+from rpc import Daemon, Gone, PATIENCE
 
 
 def test_operations():
@@ -53,7 +53,7 @@ def test_prefixes_of_http_go_when_they_are_idle():
     with Daemon() as daemon, Http(daemon.connect()) as http:
         assert http.post("/v1/prefixes", language="python", code="", name="short", idleMs=500)[0] == 201
         assert http.post("/v1/prefixes", language="python", code="", name="long", idleMs=0)[0] == 201
-        until = time.monotonic() + 20
+        until = time.monotonic() + 20 * PATIENCE
         while len(http.get("/v1/prefixes")[1]["prefixes"]) > 1:
             assert time.monotonic() < until
             time.sleep(0.1)
@@ -93,7 +93,7 @@ def test_streams_of_events():
             http.begin("POST", "/v1/script", {"language": "python", "code": "while True: print('x' * 1000)"}, accept="text/event-stream")
             next(read_events(http))
         with daemon.frames() as frames:  # a client that disconnects ends its run
-            until = time.monotonic() + 10
+            until = time.monotonic() + 10 * PATIENCE
             while frames.call("stats")["runs"]["now"]:
                 assert time.monotonic() < until
                 time.sleep(0.05)

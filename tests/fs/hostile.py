@@ -10,7 +10,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from mounted import ALL, BUILD, MNT_DETACH, Mounted, OWNER, libc, read, write
+from mounted import ALL, BUILD, HANG, MNT_DETACH, Mounted, OWNER, libc, read, write
 
 FREE = {"default": ALL}
 TIMEOUT = 180
@@ -219,7 +219,7 @@ def test_a_host_that_folds_case_opens_no_other_way():
         write(f"{behind}/{name}", name)
     host = subprocess.Popen([os.path.join(BUILD, "tests/folding-host"), behind, m.lower])
     try:
-        until = time.monotonic() + 10
+        until = time.monotonic() + HANG
         while not os.path.ismount(m.lower) and time.monotonic() < until:
             time.sleep(0.02)
         assert read(m.lower + "/SECRET") == "secret", "the host does not fold"

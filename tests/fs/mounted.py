@@ -18,9 +18,11 @@ import subprocess
 import tempfile
 import time
 
+from patience import PATIENCE
+
 BUILD = os.path.abspath(os.environ["CLOCHE_BUILD"])
 OWNER = 12345
-HANG = 40
+HANG = int(40 * PATIENCE)
 
 libc = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNS, MS_NOSUID, MS_NODEV, MS_REC, MS_PRIVATE, MNT_DETACH = 0x20000, 2, 4, 0x4000, 0x40000, 2
@@ -320,7 +322,7 @@ class Mounted:
     def settled(self):
         """The usage once all handles are gone: the kernel reports a file's end after close(2) has
         returned (FUSE_RELEASE)."""
-        until = time.monotonic() + 20
+        until = time.monotonic() + HANG
         while (usage := self.usage())["handles"] and time.monotonic() < until:
             time.sleep(0.01)
         assert usage["handles"] == 0, usage

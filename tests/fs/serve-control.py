@@ -7,7 +7,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from mounted import ALL, Mounted, Refused, read, write
+from mounted import ALL, HANG, Mounted, Refused, read, write
 
 FREE = {"default": ALL}
 
@@ -25,7 +25,7 @@ def test_the_end_of_the_socket_is_the_end():
     with m:
         waiting = m.begin(lambda: (time.sleep(0.5), os.listdir("."))[1])
         m.control.sock.close()
-        assert m.server.wait(timeout=5) == 0
+        assert m.server.wait(timeout=HANG) == 0
         try:
             m.finish(waiting)
             raise AssertionError("the mount still works")
@@ -69,7 +69,7 @@ def test_settings_that_are_refused():
                 m.start(configure=False)
                 text = refused(lambda: m.control.call("configure", **settings))
                 assert words in text, text
-                m.server.wait(timeout=5)
+                m.server.wait(timeout=HANG)
             finally:
                 m.stop()
 
@@ -80,7 +80,7 @@ def test_nonsense_on_the_socket_ends_the_server():
         try:
             m.start(configure=False)
             m.control.sock.sendall(data)
-            assert m.server.wait(timeout=5) == 0
+            assert m.server.wait(timeout=HANG) == 0
         finally:
             m.stop()
 

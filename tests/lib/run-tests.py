@@ -33,6 +33,7 @@ import shlex
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -485,6 +486,14 @@ def run_function(path, function):
         os._exit(code)
 
 
+def remove_tree(directory):
+    """The tree of a test that failed may be deeper than Python's stack."""
+    try:
+        shutil.rmtree(directory, ignore_errors=True)
+    except RecursionError:
+        subprocess.run(["rm", "-rf", "--", directory], check=False)
+
+
 def temporary_of(directory):
     """/tmp of the test that runs in the directory."""
     return directory + ".tmp"
@@ -529,8 +538,8 @@ class Runner:
         if not groups_remove(groups):
             problems.append("control groups of the test cannot be removed")
         self.verdict(test, report, problems, duration, processor, log)
-        shutil.rmtree(directory, ignore_errors=True)
-        shutil.rmtree(temporary_of(directory), ignore_errors=True)
+        remove_tree(directory)
+        remove_tree(temporary_of(directory))
 
     def shim(self, test, directory, groups):
         """The report of the test's shim, and its output."""
@@ -621,7 +630,7 @@ class Runner:
                     raise
         finally:
             self.starter.end()
-            shutil.rmtree(self.scratch, ignore_errors=True)
+            remove_tree(self.scratch)
             try:
                 os.rmdir(os.path.dirname(self.scratch))
             except OSError:
