@@ -9,11 +9,15 @@ import stat
 import subprocess
 import sys
 import time
-from cloche import BUILD, CLI, ORDINARY_USER, SOURCE, Finished, cli, equal, need_ordinary_user, skip
+from clocks import Clock
+from cloche import BUILD, CLI, ORDINARY_USER, PATIENCE, SOURCE, Finished, cli, equal, need_ordinary_user, skip
+
+sys.path.insert(0, os.path.join(SOURCE, "tests/daemon"))
+from rpc import Frames  # noqa: E402
 
 UID = 12345
 OTHER_USER = ["setpriv", "--reuid", "12399", "--regid", "12399", "--clear-groups"]
-HANG = 30
+HANG = 30 * PATIENCE
 os.environ.pop("CLOCHE_SOCKET", None)
 
 
@@ -121,30 +125,49 @@ def test_commands_at_once_end_up_with_one_daemon():
         equal(json.loads(user.ok("daemon", "status", "--json"))["stats"]["sandboxes"]["running"], 1)
 
 
+IDLE_S = 60
+
+
+def end_when_idle(user, clock):
+    """The daemon looks once a second whether it is idle."""
+    def has_ended():
+        clock.passed_s += IDLE_S + 1
+        clock.jump(0, monotonic=clock.passed_s)
+        return not user.daemons()
+
+    wait_until(has_ended, "the daemon ends")
+
+
 def test_it_ends_when_idle_and_what_is_saved_stays_saved():
-    with User() as user:
-        done = user.cloched("--on-demand", "--profile", "user", "--exit-when-idle", "1")
+    with Clock() as clock, User() as user:
+        done = user.cloched("--on-demand", "--profile", "user", "--exit-when-idle", str(IDLE_S), **clock.env)
         equal([done.code, done.stdout.decode()], [0, user.socket + "\n"], done)
         user.ok("exec", "box", "--", "echo kept > file")
         [daemon] = user.daemons()
-        time.sleep(3)  # longer than it may be idle; but a sandbox runs
+        clock.jump(0, monotonic=IDLE_S + 1)
+        time.sleep(2)  # two looks; but a sandbox runs
+        clock.jump(0, monotonic=2 * (IDLE_S + 1))
+        time.sleep(2)
         equal(user.daemons(), [daemon])
+        clock.passed_s = 2 * (IDLE_S + 1)
         user.ok("sandbox", "stop", "box")
-        wait_until(lambda: not user.daemons(), "the daemon ends")
+        end_when_idle(user, clock)
         wait_until(lambda: not os.path.exists(user.socket), "its socket goes")
         equal(user.ok("exec", "box", "--", "cat file"), "kept\n")
         assert user.daemons() != [daemon], daemon
 
 
 def test_a_connection_keeps_it():
-    with User() as user:
-        user.cloched("--on-demand", "--profile", "user", "--exit-when-idle", "1")
+    with Clock() as clock, User() as user:
+        user.cloched("--on-demand", "--profile", "user", "--exit-when-idle", str(IDLE_S), **clock.env)
         [daemon] = user.daemons()
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(user.socket)
-            time.sleep(3)
-            equal(user.daemons(), [daemon])
-        wait_until(lambda: not user.daemons(), "the daemon ends")
+            with Frames(connection) as frames:
+                for _ in range(2):
+                    clock.let_pass(IDLE_S, frames)
+                equal(user.daemons(), [daemon])
+        end_when_idle(user, clock)
 
 
 def test_one_that_was_killed_is_replaced():
