@@ -252,9 +252,10 @@ def test_sandboxes_at_their_end():
     with served() as (_, env):
         client = Client(env)
         for options, on_timeout in (({}, "kill"), ({"autoPause": True}, "pause"), ({"autoPause": True, "autoPauseMemory": False}, "pause")):
-            box = client.box(timeout=1, **options)
+            box = client.box(**options)
             detail = client.control("GET", "/sandboxes/" + box["sandboxID"])[1]
             equal(detail["lifecycle"], {"autoResume": False, "onTimeout": on_timeout})
+            equal(client.control("POST", f"/sandboxes/{box['sandboxID']}/timeout", {"timeout": 1})[0], 204)
             wait_for(lambda: client.control("GET", "/sandboxes/" + box["sandboxID"])[1].get("state") != "running", "it ends")
             equal(client.control("GET", "/sandboxes/" + box["sandboxID"])[1].get("state"), None if on_timeout == "kill" else "paused")
 
