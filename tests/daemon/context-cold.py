@@ -73,7 +73,10 @@ def test_root():
             equal((made["start"], made["coldWhy"], made["forkable"], made["pid"] > 1), ("cold", "the sandbox has root, whose users a forked interpreter does not have", False, True))
             equal(ran(n, language, first), "42 0 true\n")
             if spins:
-                said = n.call("context.run", context=language, code=spins, timeoutMs=400)
+                for timeout_ms in (400, 4000, 20000):  # on a busy machine the limit may come before the line
+                    said = n.call("context.run", context=language, code=spins, timeoutMs=timeout_ms)
+                    if said["stdout"]:
+                        break
                 equal((said["error"]["name"], said["stdout"], said["ended"]), ("Timeout", "go\n", False))
             equal(ran(n, language, second), "43\n")
         the_same_system(n)

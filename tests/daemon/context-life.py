@@ -49,13 +49,21 @@ def late(n):
     n.create(timeoutMs=1000)
     assert n.get()["timeoutMs"] == 1000
     n.run("kept = 1")
-    answer = n.run("print('go')\nwhile True: pass")
+    for _ in range(3):  # on a busy machine the limit may come before the line
+        answer = n.run("print('go')\nwhile True: pass")
+        if answer["stdout"]:
+            break
     assert answer["timedOut"] and not answer["ended"] and answer["error"]["name"] == "Timeout" and "1000 ms" in answer["error"]["message"], answer
     assert answer["stdout"] == b"go\n" and any("line 2" in line for line in answer["error"]["traceback"]), "where it was is told"
     assert n.value("kept") == "1"
     assert n.prints("import time\ntime.sleep(1.2)\nprint('done')", timeoutMs=0) == "done\n", "the cell's own word comes first"
-    first, second = n.ask("time.sleep(1.5)", timeoutMs=0), n.ask("'second'", timeoutMs=1000)
-    assert n.wait(first)["status"] == n.wait(second)["status"] == "ok", "who waits is not late"
+    for seconds in (1.5, 5.5, 20.5):  # on a busy machine the second may be late itself
+        first, second = n.ask(f"time.sleep({seconds})", timeoutMs=0), n.ask("'second'", timeoutMs=int(seconds * 1000 - 500))
+        assert n.wait(first)["status"] == "ok"
+        if n.wait(second)["status"] == "ok":
+            break
+    else:
+        raise AssertionError("who waits is not late")
 
 
 def late_and_deaf(n):
