@@ -93,6 +93,17 @@ class Frames:
         self.send({"jsonrpc": "2.0", "id": self.next_id, "method": method, "params": params}, attachments)
         return self.next_id
 
+    def ask_together(self, *requests):
+        """The numbers of these, (method, params) each, which the daemon reads before it has done the first."""
+        numbers, data = [], b""
+        for method, params in requests:
+            self.next_id += 1
+            self.methods[self.next_id] = method
+            numbers.append(self.next_id)
+            data += frame({"jsonrpc": "2.0", "id": self.next_id, "method": method, "params": params})
+        self.socket.sendall(data)
+        return numbers
+
     def turn(self):
         """Take one message: a response, a call of a host function, or a notification."""
         message, attachments = self.receive()

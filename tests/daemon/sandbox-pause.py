@@ -324,8 +324,8 @@ def test_a_paused_one_outlives_its_memory():
 def test_many_at_once():
     with Daemon() as daemon, daemon.frames() as frames:
         frames.call("exec", sandbox="a", command="true")
-        both = [frames.ask("sandbox.pause", sandbox="a", save=False) for _ in range(2)]
-        run = frames.ask("exec", sandbox="a", command="echo x")
+        pause = "sandbox.pause", {"sandbox": "a", "save": False}
+        *both, run = frames.ask_together(pause, pause, ("exec", {"sandbox": "a", "command": "echo x"}))
         assert [frames.wait(number)["state"] for number in both] == ["paused"] * 2
         assert frames.wait(run)["stdout"] == "x\n"
         for _ in range(30):

@@ -22,7 +22,7 @@ export const daemons = () => readdirSync('/proc/self/task').flatMap((task) => re
   .filter((pid) => readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('cloched'))
 export const isProcess = (pid) => readdirSync('/proc').includes(String(pid))
 
-export async function until (condition, what, ms = 10_000) {
+export async function until (condition, what, ms = 40_000) {
   const end = Date.now() + ms
   while (!await condition()) {
     if (Date.now() > end) throw new Error(`waited ${ms} ms in vain: ${what}`)
