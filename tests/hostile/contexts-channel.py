@@ -45,8 +45,10 @@ def attacked(n, code, context, **more):
         assert n.get(context)["endedWhy"], answer
     assert n.value("6 * 7", "beside") == "42", code
     if len(attacks) % 8 == 0:
-        again = n.run("6 * 7", context, restart=True)
-        assert again["status"] == "ok" or again["ended"] and n.run("6 * 7", context, restart=True)["status"] == "ok", (code, again)
+        again = n.outcome(n.ask("6 * 7", context, restart=True))
+        if again == "context_ended" or again["ended"]:  # by the agent's own answer, which nobody waits for any more
+            again = n.run("6 * 7", context, restart=True)
+        assert again["status"] == "ok", (code, again)
     attacks.append(code)
     n.delete(context)
     return answer
