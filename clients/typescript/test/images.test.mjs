@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { Cloche } from 'cloche'
-import { daemon, real } from './lib/real.mjs'
+import { daemon, real, until } from './lib/real.mjs'
 
 describe('images', real, () => {
   let folder, store, client
@@ -76,7 +76,8 @@ describe('images', real, () => {
     await assert.rejects(client.images.delete('shell'), { name: 'StateError', message: /warm interpreter of bash/ })
     await client.close()
     client = await connect('owner')
-    await client.images.delete('shell')
+    const isDeleted = async () => await client.images.delete('shell').then(() => true, (error) => assert.match(error.message, /is in use/))
+    await until(isDeleted, 'the interpreters of the daemon before have ended')
   })
 
   test('refusals', async () => {
