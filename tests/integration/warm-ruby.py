@@ -27,7 +27,7 @@ def test_numbers_of_siblings():
     code = "[rand, Random.rand(1 << 60), Random.new.rand, SecureRandom.hex, SecureRandom.uuid, Random.urandom(8).unpack1('H*'), Dir::Tmpname.create('x') { |n| n }, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16].shuffle.join(',')]"
     for setup in ("", SETUP + "\nrequire 'openssl'\n", "srand(1)\nrequire 'openssl'\nOpenSSL::Random.random_bytes(1)"):
         for spares in (0, 2):
-            with Warm("ruby", setup, spares=spares) as warm:
+            with Warm("ruby", setup, spares=spares, env=SHIPPED) as warm:
                 rows = [warm.value(code) for _ in range(4)]
                 for column in zip(*rows):
                     equal(len(set(column)), 4, column)
