@@ -124,10 +124,12 @@ def put(http, path, data, chunk=None):
 
 
 def wait_for(what, seconds=20):
-    until = time.monotonic() + seconds * PATIENCE
+    """Longer and longer pauses: some questions cost more than the answer's delay."""
+    until, pause = time.monotonic() + seconds * PATIENCE, 0.03
     while not what():
         assert time.monotonic() < until, "it does not come"
-        time.sleep(0.05)
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.5)
 
 
 # Responds to a path with the bytes given at start-up, else with the request, as JSON.

@@ -297,10 +297,11 @@ class HostStaysWell:
 
 
 def wait_for(condition, what, bound=20):
-    deadline = time.monotonic() + bound * PATIENCE
+    deadline, pause = time.monotonic() + bound * PATIENCE, 0.01
     while not condition():
         assert time.monotonic() < deadline, f"waited {bound} s for {what}"
-        time.sleep(0.02)
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.2)
 
 
 def descendants(pid):
