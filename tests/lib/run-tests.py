@@ -217,7 +217,7 @@ def is_zombie(pid):
 
 # ---- leftovers of a test -------------------------------------------------------------------------------------
 
-TEST_GROUP = re.compile(r"/test-\d+-\d+(?:/|$)")
+TEST_GROUP = re.compile(r"test-\d+-\d+$")
 
 
 def host_groups():
@@ -225,9 +225,9 @@ def host_groups():
     groups, directories = {}, ["/sys/fs/cgroup"]
     while directories:
         directory = directories.pop()
-        if TEST_GROUP.search(directory):
-            continue  # one of a test's, which checks it itself
         for name in group_children(directory):
+            if TEST_GROUP.match(name):
+                continue  # one of a test's, which checks it itself
             path = f"{directory}/{name}"
             directories.append(path)
             if not name.startswith("cloche") or name == CALLERS:
