@@ -56,12 +56,12 @@ def test_python():
         box.context("later", "python")
         assert box.cell("later", show) == "2"
         # One cell installs and imports, the context's first package and a later one, by a magic and by a program.
-        box.exec("pip uninstall -y hellopy; rm -rf $(python3 -m site --user-site)")
+        box.exec("rm -rf ~/.local")
         box.context("one", "python", forkable=True)
-        for version, installs in (("1", "%pip install --no-index -q ./hellopy-1-py3-none-any.whl"), ("2", "import subprocess; subprocess.run('pip uninstall -qy hellopy; pip install --no-index -q ./hellopy-2-py3-none-any.whl', shell=True)")):
+        for version, installs in (("1", "%pip install --no-index -q ./hellopy-1-py3-none-any.whl"), ("2", "import subprocess; subprocess.run('pip install --no-index -q ./hellopy-2-py3-none-any.whl', shell=True)")):
             said = box.cell("one", f"import sys; sys.modules.pop('hellopy', 0)\ntry: import missing_{version}\nexcept ImportError: print('none')\n{installs}\n{show}")
             assert (said[:4], said[-1]) == ("none", version), said
-        box.exec("pip uninstall -qy hellopy")
+        box.exec("rm -r $(python3 -m site --user-site)/hellopy*")
         fork = frames.call("context.fork", sandbox="box", context="one")["contexts"][0]["context"]
         assert box.cell(fork, "import sys; del sys.modules['hellopy']\n%pip install --no-index -q ./hellopy-1-py3-none-any.whl\n" + show).endswith("1")
         box.exec("d=$(python3 -c 'import site; print(site.getusersitepackages())'); echo 'mine = 1' > $d/xml_mine.py; mkdir -p more $d; echo /workspace/more > $d/more.pth; echo 'x = 3' > more/by_path.py; mkdir $d/wsgiref; echo 'mine = 4' > $d/wsgiref/__init__.py")

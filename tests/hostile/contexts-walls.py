@@ -186,4 +186,4 @@ def what_it_does_to_itself(n):
 
 def test_walls():
     with HostStaysWell():
-        together(system_calls, processes_of_others, files_of_the_kernel, secrets, nobody_listens, what_it_does_to_itself, has_packages=True, tcp=True, env={"DAEMONS": MARK + "daemons"})
+        together(system_calls, processes_of_others, files_of_the_kernel, secrets, nobody_listens, what_it_does_to_itself, tcp=True, env={"DAEMONS": MARK + "daemons"})
