@@ -9,12 +9,22 @@ import shutil
 import subprocess
 import sys
 
-KEPT = 10  # compiled clients
+KEPT = 10  # of a kind
+
+
+def version_of(paths):
+    """A name for these files as they are now."""
+    version = hashlib.sha256()
+    for path in paths:
+        with open(path, "rb") as file:
+            version.update(os.path.basename(path).encode() + b"\0" + hashlib.sha256(file.read()).digest())
+    return version.hexdigest()[:12]
 
 
 @contextlib.contextmanager
 def made_once(name):
-    """A directory, and False if it is empty and has to be filled."""
+    """A directory called KIND-VERSION, and False if it is empty and has to be filled. A kind's
+    longest unused ones are removed."""
     parent = os.path.join(os.path.expanduser("~"), ".cache", "cloche")
     os.makedirs(parent, exist_ok=True)
     place = os.path.join(parent, name)
@@ -26,6 +36,10 @@ def made_once(name):
             os.mkdir(place)
         yield place, is_done
         open(os.path.join(place, "done"), "w").close()
+        os.utime(place)
+    kind = name.rpartition("-")[0]
+    for old in sorted(glob.glob(f"{parent}/{kind}-{'[0-9a-f]' * 12}"), key=os.path.getmtime)[:-KEPT]:
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def install(folder):
@@ -45,11 +59,7 @@ def compile_client(folder):
     those of the tests' types; its packages are installed. Both take 12 s of processor time."""
     patterns = ("package*.json", "tsconfig.json", "src/**", "test/types/**", "../../examples/typescript-*.mts")
     paths = sorted(path for pattern in patterns for path in glob.glob(os.path.join(folder, pattern), recursive=True) if os.path.isfile(path))
-    version = hashlib.sha256()
-    for path in paths:
-        with open(path, "rb") as file:
-            version.update(f"{os.path.relpath(path, folder)}\n{hashlib.sha256(file.read()).hexdigest()}\n".encode())
-    with made_once(f"client-{version.hexdigest()[:12]}") as (place, is_done):
+    with made_once(f"client-{version_of(paths)}") as (place, is_done):
         dist = os.path.join(folder, "dist")
         shutil.rmtree(dist, ignore_errors=True)
         if is_done:
@@ -58,8 +68,6 @@ def compile_client(folder):
         for script in ("build", "types"):
             subprocess.run(["npm", "run", "--silent", script], cwd=folder, check=True, stdin=subprocess.DEVNULL)
         shutil.copytree(dist, os.path.join(place, "dist"))
-        for old in sorted(glob.glob(os.path.join(os.path.dirname(place), "client-*[0-9a-f]")), key=os.path.getmtime)[:-KEPT]:
-            shutil.rmtree(old)
 
 
 if __name__ == "__main__":
