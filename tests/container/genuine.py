@@ -25,7 +25,8 @@ def run(*names, **env):
     place = npm_cache.install(HERE)
     for name in names:
         port = free_port()
-        with Daemon("--container-listen", f"127.0.0.1:{port}={name}", has_packages=name == "interpreter") as daemon:
+        # A context's language is set up when it is first asked for: half of the files ask for none.
+        with Daemon("--container-listen", f"127.0.0.1:{port}={name}", "--contexts", "", has_packages=name == "interpreter") as daemon:
             # Without --test, which would be a second process of Node for the one file.
             command = ["node", "--no-warnings", "--test-reporter=spec", os.path.join(HERE, name + ".test.mjs")]
             try:

@@ -141,10 +141,10 @@ def test_contexts_are_set_up_ahead():
     with open("/proc/meminfo") as file:
         if int(file.read().split("MemAvailable:")[1].split()[0]) < 2 << 20:
             skip("needs 2 GiB of free memory: with less than one the daemon makes no interpreters ahead")
-    with listener("mine") as (daemon, http):
+    with listener("mine", ahead=True) as (daemon, http):
         wait_for(lambda: len(interpreters(daemon)) >= 2, "interpreters for JavaScript and TypeScript, for which nobody asked")
         assert http.post("/api/contexts", NEW, language="typescript")[0] == 200
-    with listener("mine", "--contexts", "") as (daemon, http):
+    with listener("mine") as (daemon, http):
         assert http.post("/api/contexts", NEW, language="python")[0] == 200
         assert interpreters(daemon) == []
         assert http.post("/api/contexts", NEW, language="javascript")[0] == 200, "the twin"

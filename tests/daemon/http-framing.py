@@ -195,7 +195,7 @@ def test_in_tls():
 def test_the_container_api():
     with Daemon(level="error") as daemon:
         try_rows(daemon.connect, "localhost", "/v1/sandboxes/a/container/api/nothing", (404,), JSON)
-    with Daemon("--container-listen", "127.0.0.1:0=a", level="info") as daemon:
+    with Daemon("--container-listen", "127.0.0.1:0=a", "--contexts", "", level="info") as daemon:
         port = next(line["port"] for line in daemon.lines() if line["event"] == "container-listening")
         try_rows(lambda: socket.create_connection(("127.0.0.1", port), HANG), "127.0.0.1", "/api/nothing", (404,), JSON)
 

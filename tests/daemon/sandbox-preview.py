@@ -286,7 +286,7 @@ def test_bodies_pass_through_and_are_not_held():
 
 
 def test_the_container_api_asks_for_the_token_and_its_own_port_does_not():
-    with Daemon("--container-listen", "127.0.0.1:0=boxed", tcp=True) as daemon:
+    with Daemon("--container-listen", "127.0.0.1:0=boxed", "--contexts", "", tcp=True) as daemon:
         port = next(line["port"] for line in daemon.lines() if line["event"] == "container-listening")
         path = "/v1/sandboxes/boxed/container/api/ping"
         with Http(daemon.connect_tcp()) as http:
