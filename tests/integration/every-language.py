@@ -95,7 +95,8 @@ def programs(name):
 
 
 def test_plain_values_come_back_as_they_went():
-    for value in [1, -7, 2.5, "grüße 🙂 \"'\\$`\n\t", "", True, None, [], [1, "two", [3.5, None]], {"a": {"b": [1]}, "c": ""}]:
+    """Each kind on its own, and the others in it: a cold call of each language takes 0.4 s of processor time."""
+    for value in [-7, 2.5, "grüße 🙂 \"'\\$`\n\t", "", True, None, [1, "two", [3.5, None], []], {"a": {"b": [1]}, "c": ""}]:
         for language, code in programs("identity"):
             expected = {None: "", True: True}.get(value, value) if language == "bash" and not isinstance(value, (list, dict)) else value
             equal(value_of(language, code, "same", args=[value]), expected, (language, value))
