@@ -95,6 +95,11 @@ def test_bad_requests():
         frames.call("sandbox.snapshot", sandbox="a", snapshot="t")
         equal(frames.refused("sandbox.snapshot", sandbox="a", snapshot="u").name, "queue_full", "they count as sandboxes")
         equal(frames.refused("sandbox.create", sandbox="b", snapshot="s").name, "queue_full")
+        equal(frames.refused("snapshot.copy", snapshot="s", to="u").name, "queue_full")
+        equal(frames.call("sandbox.snapshot", sandbox="a", snapshot="t", replace=True)["snapshot"], "t", "it takes no room of its own")
+        for name, code in (("..", "invalid_argument"), ("s", "invalid_state"), ("t", "invalid_state")):
+            equal(frames.refused("snapshot.copy", snapshot="s", to=name).name, code)
+        equal(frames.refused("snapshot.copy", snapshot="none", to="u").name, "not_found")
         frames.call("snapshot.delete", snapshot="t")
         equal([row["sandbox"] for row in frames.call("sandbox.list")["sandboxes"]], ["a"])
         frames.call("sandbox.create", sandbox="b", snapshot="s")
@@ -124,6 +129,48 @@ def test_a_killed_daemon_leaves_whole_ones():
             equal(frames.call("snapshot.get", snapshot="first")["digest"], digest)
             frames.call("sandbox.create", sandbox="b", snapshot="first")
             equal(shell(frames, "b", "cat f; stat -c %s g"), f"one\n{5 << 20}\n")
+
+
+def test_one_takes_the_place_of_another():
+    with Daemon() as daemon, daemon.frames() as frames:
+        shell(frames, "a", "echo one > f")
+        first = frames.call("sandbox.snapshot", sandbox="a", snapshot="s", labels={"l": "1"})
+        equal(frames.call("snapshot.copy", snapshot="s", to="t"), {**first, "snapshot": "t", "createdAt": frames.call("snapshot.get", snapshot="t")["createdAt"]})
+        equal(os.stat(folder(daemon, "s", "files")).st_ino, os.stat(folder(daemon, "t", "files")).st_ino)
+        shell(frames, "a", "echo two > f")
+        second = frames.call("sandbox.snapshot", sandbox="a", snapshot="s", replace=True)
+        assert second["digest"] != first["digest"] and second["labels"] == {}, second
+        equal(frames.call("snapshot.copy", snapshot="s", to="s", replace=True, labels={"l": "2"})["labels"], {"l": "2"})
+        equal((sorted(listed(frames)), sorted(os.listdir(folder(daemon)))), (["s", "t"], ["s", "t"]))
+        for name, content in (("s", "two\n"), ("t", "one\n")):
+            frames.call("sandbox.create", sandbox="of-" + name, snapshot=name)
+            equal(shell(frames, "of-" + name, "cat f"), content)
+        os.mkdir(folder(daemon, "s.new"))  # so that the new one cannot be written: the earlier stays
+        os.mkdir(folder(daemon, "s.new", "snapshot.json"))
+        equal(frames.refused("snapshot.copy", snapshot="t", to="s", replace=True).name, "resource")
+        equal(frames.call("snapshot.get", snapshot="s")["digest"], second["digest"])
+        frames.call("sandbox.create", sandbox="later", snapshot="s")
+        equal(shell(frames, "later", "cat f"), "two\n")
+
+
+def test_a_killed_daemon_leaves_the_earlier_one_or_the_new():
+    with Daemon() as daemon:
+        with daemon.frames() as frames:
+            shell(frames, "a", "echo one > f; head -c 3M /dev/urandom > g")
+            digests = [frames.call("sandbox.snapshot", sandbox="a", snapshot="s")["digest"]]
+            shell(frames, "a", "echo two > f")
+            digests.append(frames.call("sandbox.snapshot", sandbox="a", snapshot="t")["digest"])
+            inode = os.stat(folder(daemon, "s")).st_ino
+            frames.ask("snapshot.copy", snapshot="t", to="s", replace=True)
+            wait_for(lambda: os.path.exists(folder(daemon, "s.new")) or os.stat(folder(daemon, "s")).st_ino != inode)
+        os.kill(daemon.engine_pid(), signal.SIGKILL)
+        daemon.process.kill()
+        daemon.process.wait()
+        with Daemon("--state-dir", os.path.join(daemon.directory, "state")) as later, later.frames() as frames:
+            equal((sorted(listed(frames)), sorted(os.listdir(folder(daemon)))), (["s", "t"], ["s", "t"]))
+            content = ["one\n", "two\n"][digests.index(frames.call("snapshot.get", snapshot="s")["digest"])]
+            frames.call("sandbox.create", sandbox="b", snapshot="s")
+            equal(shell(frames, "b", "cat f"), content)
 
 
 def test_of_another_caller_there_is_none():

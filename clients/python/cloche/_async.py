@@ -219,6 +219,7 @@ class AsyncCloche:
     sandboxes = _awaits(_sandbox_requests.sandboxes)
     snapshots = _awaits(_sandbox_requests.snapshots)
     snapshot = _awaits(_sandbox_requests.snapshot)
+    copy_snapshot = _awaits(_sandbox_requests.copy_snapshot)
     delete_snapshot = _awaits(_sandbox_requests.delete_snapshot)
     create_volume = _awaits(_sandbox_requests.create_volume)
     volumes = _awaits(_sandbox_requests.volumes)

@@ -245,6 +245,11 @@ def snapshot(name: str) -> Request[SnapshotInfo]:
     return _Writer(None).add(snapshot=name).asks("snapshot.get", _reads(SnapshotInfo.read))
 
 
+def copy_snapshot(name: str, to: str, *, replace: bool | None = None, labels: Mapping[str, str] | None = None) -> Request[SnapshotInfo]:
+    """Keep it under another name too. replace: in the place of one that has that name. labels: of the copy, instead of its own."""
+    return _Writer(None).add(snapshot=name, to=to, replace=replace, labels=_labels(labels)).asks("snapshot.copy", _reads(SnapshotInfo.read))
+
+
 def delete_snapshot(name: str) -> Request[None]:
     """Remove it. Sandboxes that began with it keep their files."""
     return _Writer(None).add(snapshot=name).asks("snapshot.delete", _nothing)
@@ -335,9 +340,13 @@ def sandbox_fork(at: Place, count: int | None = None, *, names: Sequence[str] | 
     return _Writer(at).add(count=count, names=list(names) if names is not None else None).asks("sandbox.fork", _reads(SandboxForks.read), timeout)
 
 
-def sandbox_snapshot(at: Place, name: str | None = None, *, labels: Mapping[str, str] | None = None, timeout: float | None = None) -> Request[SnapshotInfo]:
-    """Keep its files as they are now and its definition under a name, for new sandboxes: client.sandbox(snapshot=name)."""
-    return _Writer(at).add(snapshot=name, labels=_labels(labels)).asks("sandbox.snapshot", _reads(SnapshotInfo.read), timeout)
+def sandbox_snapshot(at: Place, name: str | None = None, *, replace: bool | None = None, labels: Mapping[str, str] | None = None,
+                     timeout: float | None = None) -> Request[SnapshotInfo]:
+    """Keep its files as they are now and its definition under a name, for new sandboxes: client.sandbox(snapshot=name).
+
+    replace  in the place of an earlier snapshot of that name, which stays until this one is whole
+    """
+    return _Writer(at).add(snapshot=name, replace=replace, labels=_labels(labels)).asks("sandbox.snapshot", _reads(SnapshotInfo.read), timeout)
 
 
 def sandbox_pause(at: Place, *, save: bool = True, memory: bool = True, timeout: float | None = None) -> Request[SandboxInfo]:

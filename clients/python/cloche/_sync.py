@@ -189,6 +189,7 @@ class Cloche:
     sandboxes = _waits(_sandbox_requests.sandboxes)
     snapshots = _waits(_sandbox_requests.snapshots)
     snapshot = _waits(_sandbox_requests.snapshot)
+    copy_snapshot = _waits(_sandbox_requests.copy_snapshot)
     delete_snapshot = _waits(_sandbox_requests.delete_snapshot)
     create_volume = _waits(_sandbox_requests.create_volume)
     volumes = _waits(_sandbox_requests.volumes)

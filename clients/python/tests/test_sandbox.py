@@ -262,6 +262,7 @@ class Sandboxes(DaemonCase):
             for copy in (client.sandbox("fork-1"), client.sandbox("of-kept", snapshot="kept")):
                 self.assertEqual(copy.exec("cat f").stdout, "one\n")
                 copy.delete()
+            self.assertEqual(client.copy_snapshot("kept", "kept", replace=True, labels={"a": "2"}).labels, {"a": "2"})
             client.delete_snapshot("kept")
             with self.assertRaises(cloche.NotFoundError):
                 client.snapshot("kept")

@@ -2,7 +2,8 @@
  *
  *   STATE/PRINCIPAL/.snapshots/NAME.new/files           a link to the archive that the sandbox saved
  *                                      /snapshot.json   with the digest of that archive
- *   STATE/PRINCIPAL/.snapshots/NAME                     the same, renamed once all of it is on the disk
+ *   STATE/PRINCIPAL/.snapshots/NAME                     the same, renamed once all of it is on the disk;
+ *                                                       an earlier one is NAME.new from then on
  *
  * A process that is killed meanwhile leaves a directory with SANDBOX_STORE_NEW, which the next
  * one removes. A removal begins by the reverse renaming. Runs in: cloched-engine, with the
@@ -35,6 +36,7 @@ struct snapshot_keeping {
         char name[SANDBOX_NAME_MAX], digest[SNAPSHOT_DIGEST_SIZE];
         json_t *object;
         int dir_fd, list_fd, principal_fd;
+        int is_replacing, is_named; /* is_named: it has its name on the disk */
         uint64_t bytes;
         int code;
 };
@@ -111,6 +113,23 @@ static int flush_definition(const struct snapshot_keeping *keeping)
         return fd < 0 ? -errno : flush(fd);
 }
 
+/* An exchange, so that a process which is killed leaves the earlier one or this one. */
+static int change_name(struct snapshot_keeping *keeping, const char *new_name)
+{
+        if (renameat2(keeping->list_fd, new_name, keeping->list_fd, keeping->name,
+                      keeping->is_replacing ? RENAME_EXCHANGE : 0) < 0)
+                return -errno;
+        keeping->is_named = 1;
+        return 0;
+}
+
+static void undo(const struct snapshot_keeping *keeping, const char *new_name)
+{
+        if (keeping->is_named && keeping->is_replacing)
+                (void)renameat2(keeping->list_fd, new_name, keeping->list_fd, keeping->name, RENAME_EXCHANGE);
+        snapshot_remove(keeping->list_fd, keeping->name, !keeping->is_named || keeping->is_replacing);
+}
+
 static void on_keep(void *data)
 {
         struct snapshot_keeping *keeping = data;
@@ -124,12 +143,16 @@ static void on_keep(void *data)
                 r = flush_definition(keeping);
         if (r == 0)
                 r = flush(keeping->dir_fd);
-        if (r == 0 && renameat(keeping->list_fd, new_name, keeping->list_fd, keeping->name) < 0)
-                r = -errno;
+        if (r == 0)
+                r = change_name(keeping, new_name);
         if (r == 0)
                 r = flush(keeping->list_fd);
         if (r == 0)
                 r = flush(keeping->principal_fd);
+        if (r == 0 && keeping->is_replacing)
+                snapshot_remove(keeping->list_fd, keeping->name, 1);
+        if (r < 0)
+                undo(keeping, new_name);
         keeping->code = r;
 }
 
@@ -144,23 +167,15 @@ static void keeping_free(struct snapshot_keeping *keeping)
         free(keeping);
 }
 
-/* Whichever of the two names it has. */
-static void undo(const struct snapshot_keeping *keeping)
-{
-        snapshot_remove(keeping->list_fd, keeping->name, 0);
-}
-
 static void on_kept(void *data)
 {
         struct snapshot_keeping *keeping = data;
         struct snapshot *snapshot = keeping->snapshot;
         struct cloche_err e = {0};
 
-        if (keeping->code < 0) {
+        if (keeping->code < 0)
                 err_os(&e, CLOCHE_E_RESOURCE, -keeping->code, "keep the snapshot %s in the state directory",
                        keeping->name);
-                undo(keeping);
-        }
         if (snapshot) {
                 snapshot->keeping = NULL;
                 snapshot->bytes = keeping->bytes;
@@ -187,27 +202,41 @@ static json_t *describe(const struct snapshot *snapshot)
         return own;
 }
 
-/* Make the directory with its link. */
-static int open_all(struct snapshot_keeping *keeping, const struct sandbox *s)
+/* One that was never saved has no archive. */
+static int link_files(const struct snapshot_keeping *keeping, struct snapshot_source from)
 {
-        char new_name[NAME_MAX + 1];
+        _cleanup_fd_ int from_fd = -EBADF;
         int r;
 
+        if (from.sandbox) {
+                r = sandbox_store_link(from.sandbox, keeping->dir_fd);
+                return r == -ENOENT ? 0 : r;
+        }
+        from_fd = sandbox_store_open_below(keeping->list_fd, from.snapshot->name, 0);
+        if (from_fd < 0)
+                return from_fd;
+        r = linkat(from_fd, SANDBOX_STORE_FILES, keeping->dir_fd, SANDBOX_STORE_FILES, 0);
+        return r < 0 && errno != ENOENT ? -errno : 0;
+}
+
+/* Make the directory with its link. */
+static int open_all(struct snapshot_keeping *keeping, struct snapshot_source from)
+{
+        const struct snapshot *snapshot = keeping->snapshot;
+        char new_name[NAME_MAX + 1];
+
         write_new_name(new_name, keeping->name);
-        keeping->list_fd = sandbox_store_open_named(s->all, s->principal, SNAPSHOTS, 1);
+        keeping->list_fd = sandbox_store_open_named(snapshot->all, snapshot->principal, SNAPSHOTS, 1);
         if (keeping->list_fd < 0)
                 return keeping->list_fd;
         keeping->principal_fd = openat(keeping->list_fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (keeping->principal_fd < 0)
                 return -errno;
         keeping->dir_fd = sandbox_store_open_below(keeping->list_fd, new_name, 1);
-        if (keeping->dir_fd < 0)
-                return keeping->dir_fd;
-        r = sandbox_store_link(s, keeping->dir_fd);
-        return r == -ENOENT ? 0 : r;
+        return keeping->dir_fd < 0 ? keeping->dir_fd : link_files(keeping, from);
 }
 
-int snapshot_keep(struct snapshot *snapshot, const struct sandbox *s,
+int snapshot_keep(struct snapshot *snapshot, struct snapshot_source from, int is_replacing,
                   void (*done)(struct snapshot *snapshot, const struct cloche_err *e), struct cloche_err *e)
 {
         struct snapshot_keeping *keeping = calloc(1, sizeof(*keeping));
@@ -218,13 +247,14 @@ int snapshot_keep(struct snapshot *snapshot, const struct sandbox *s,
         *keeping = (struct snapshot_keeping){.snapshot = snapshot,
                                              .done = done,
                                              .object = describe(snapshot),
+                                             .is_replacing = is_replacing,
                                              .dir_fd = -EBADF,
                                              .list_fd = -EBADF,
                                              .principal_fd = -EBADF};
         strcpy(keeping->name, snapshot->name);
-        r = keeping->object ? open_all(keeping, s) : -ENOMEM;
+        r = keeping->object ? open_all(keeping, from) : -ENOMEM;
         r = r < 0 ? err_os(e, CLOCHE_E_RESOURCE, -r, "keep the snapshot %s in the state directory", snapshot->name)
-                  : aside_start(&s->all->engine->loop, -EBADF, on_keep, on_kept, keeping, &keeping->aside, e);
+                  : aside_start(&snapshot->all->engine->loop, -EBADF, on_keep, on_kept, keeping, &keeping->aside, e);
         if (r < 0) {
                 if (keeping->list_fd >= 0)
                         snapshot_remove(keeping->list_fd, keeping->name, 1);

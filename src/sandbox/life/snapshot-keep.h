@@ -7,9 +7,15 @@
 #define SNAPSHOTS ".snapshots"
 #define SNAPSHOT_DEFINITION "snapshot.json"
 
-/* Keep the archive that s has in the state directory as the files of the snapshot. done is
- * called later, unless the snapshot was freed before. */
-CLOCHE_MUST_CHECK int snapshot_keep(struct snapshot *snapshot, const struct sandbox *s,
+/* The archive of a new snapshot: that of a sandbox in the state directory, or of another one. */
+struct snapshot_source {
+        const struct sandbox *sandbox;
+        const struct snapshot *snapshot; /* if there is no sandbox */
+};
+
+/* Keep the archive as the files of the snapshot; with is_replacing it takes the place of the one
+ * that has its name. done is called later, unless the snapshot was freed before. */
+CLOCHE_MUST_CHECK int snapshot_keep(struct snapshot *snapshot, struct snapshot_source from, int is_replacing,
                                     void (*done)(struct snapshot *snapshot, const struct cloche_err *e),
                                     struct cloche_err *e);
 /* No callback. */

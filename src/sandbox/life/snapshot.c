@@ -37,12 +37,14 @@ static int check_name(const char *name, struct cloche_err *e)
         return sandbox_name_check_of("snapshot", name, e);
 }
 
-static struct snapshot *find(const struct sandboxes *all, int64_t principal, const char *name)
+/* A name has at most one that is ready, and at most one that is being made, to take its place. */
+static struct snapshot *find_in(const struct sandboxes *all, int64_t principal, const char *name,
+                                enum snapshot_state state)
 {
         struct snapshot *snapshot;
 
         TAILQ_FOREACH (snapshot, &all->snapshots, link)
-                if (snapshot->principal == principal && strcmp(snapshot->name, name) == 0)
+                if (snapshot->principal == principal && snapshot->state == state && strcmp(snapshot->name, name) == 0)
                         return snapshot;
         return NULL;
 }
@@ -54,10 +56,9 @@ static int find_ready(const struct sandboxes *all, int64_t principal, const char
 
         if (r < 0)
                 return r;
-        *ret = find(all, principal, name);
-        return *ret && (*ret)->state == SNAPSHOT_READY
-                       ? 0
-                       : err_set(e, CLOCHE_E_NOT_FOUND, "there is no snapshot \"%s\" (snapshot.list lists them)", name);
+        *ret = find_in(all, principal, name, SNAPSHOT_READY);
+        return *ret ? 0
+                    : err_set(e, CLOCHE_E_NOT_FOUND, "there is no snapshot \"%s\" (snapshot.list lists them)", name);
 }
 
 static struct snapshot *snapshot_new(struct sandboxes *all, int64_t principal, const char *name)
@@ -146,17 +147,23 @@ static void fail(struct snapshot *snapshot, const struct cloche_err *e)
 static void on_kept(struct snapshot *snapshot, const struct cloche_err *e)
 {
         struct sandbox_request *request = snapshot->request;
+        struct snapshot *earlier;
 
         if (e) {
                 fail(snapshot, e);
                 return;
         }
+        earlier = find_in(snapshot->all, snapshot->principal, snapshot->name, SNAPSHOT_READY);
+        if (earlier)
+                snapshot_free(earlier);
         set_state(snapshot, SNAPSHOT_READY);
         snapshot->request = NULL;
         if (!request)
                 return;
-        sandbox_log_format(request->sandbox, "snapshot", "\"%s\"", snapshot->name);
-        sandbox_send_event(request->sandbox, "snapshot", json_pack("{s:s}", "snapshot", snapshot->name));
+        if (request->sandbox) {
+                sandbox_log_format(request->sandbox, "snapshot", "\"%s\"", snapshot->name);
+                sandbox_send_event(request->sandbox, "snapshot", json_pack("{s:s}", "snapshot", snapshot->name));
+        }
         sandbox_request_result(request, snapshot_json(snapshot), NULL);
 }
 
@@ -165,10 +172,19 @@ static void cancel(struct sandbox_request *request)
 {
         struct snapshot *snapshot = request->state;
 
-        sandbox_store_detach(request->sandbox, snapshot);
+        if (request->sandbox)
+                sandbox_store_detach(request->sandbox, snapshot);
         snapshot->request = NULL;
         if (!snapshot->keeping)
                 snapshot_free(snapshot);
+}
+
+/* It takes the place of one that is there: check_new() permitted that. */
+static int keep(struct snapshot *snapshot, struct snapshot_source from, struct cloche_err *e)
+{
+        return snapshot_keep(snapshot, from,
+                             find_in(snapshot->all, snapshot->principal, snapshot->name, SNAPSHOT_READY) != NULL,
+                             on_kept, e);
 }
 
 static void on_saved(void *data, const struct cloche_err *e)
@@ -176,7 +192,7 @@ static void on_saved(void *data, const struct cloche_err *e)
         struct snapshot *snapshot = data;
         struct cloche_err own;
 
-        if (e || snapshot_keep(snapshot, snapshot->request->sandbox, on_kept, &own) < 0)
+        if (e || keep(snapshot, (struct snapshot_source){.sandbox = snapshot->request->sandbox}, &own) < 0)
                 fail(snapshot, e ? e : &own);
 }
 
@@ -194,7 +210,7 @@ static int check_labels(const json_t *labels, struct cloche_err *e)
 
 static int check_new(const struct sandbox_request *request, const char *name, struct cloche_err *e)
 {
-        int r = check_name(name, e);
+        int r = check_name(name, e), has_earlier;
 
         if (r == 0)
                 r = check_labels(json_object_get(request->params, "labels"), e);
@@ -204,37 +220,58 @@ static int check_new(const struct sandbox_request *request, const char *name, st
                 return err_set(e, CLOCHE_E_STATE,
                                "snapshots are kept in the daemon's state directory, and it has none: start it with "
                                "--state-dir");
-        if (find(request->all, request->principal, name))
+        if (find_in(request->all, request->principal, name, SNAPSHOT_MAKING))
+                return err_set(e, CLOCHE_E_STATE, "a snapshot \"%s\" is being made: try again when it is there", name);
+        has_earlier = find_in(request->all, request->principal, name, SNAPSHOT_READY) != NULL;
+        if (has_earlier && !sandbox_request_flag(request, "replace", 0))
                 return err_set(e, CLOCHE_E_STATE,
-                               "there is a snapshot \"%s\" already: choose another name, or delete it "
-                               "(snapshot.delete)",
+                               "there is a snapshot \"%s\" already: choose another name, delete it (snapshot.delete), "
+                               "or replace it (replace: true)",
                                name);
-        return sandbox_check_count(request->all, request->principal, 1, e);
+        return has_earlier ? 0 : sandbox_check_count(request->all, request->principal, 1, e);
+}
+
+/* With the labels of the request, or those given. heritage: stolen. */
+static struct snapshot *make(const struct sandbox_request *request, const char *name, const char *sandbox,
+                             json_t *heritage, json_t *labels, struct cloche_err *e)
+{
+        json_t *own = json_object_get(request->params, "labels");
+        struct snapshot *snapshot = snapshot_new(request->all, request->principal, name);
+
+        if (snapshot) {
+                strcpy(snapshot->sandbox, sandbox);
+                snapshot->labels = own ? json_incref(own) : labels ? json_incref(labels) : json_object();
+                snapshot->heritage = json_incref(heritage);
+        }
+        json_decref(heritage);
+        if (snapshot && snapshot->heritage && snapshot->labels)
+                return snapshot;
+        err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a snapshot");
+        if (snapshot)
+                snapshot_free(snapshot);
+        return NULL;
+}
+
+static void attach(struct snapshot *snapshot, struct sandbox_request *request)
+{
+        snapshot->request = request;
+        request->state = snapshot;
+        request->cancel = cancel;
 }
 
 static int begin(struct sandbox_request *request, const char *name, struct cloche_err *e)
 {
         struct sandbox *s = request->sandbox;
-        json_t *labels = json_object_get(request->params, "labels");
-        struct snapshot *snapshot = snapshot_new(request->all, request->principal, name);
-        int r = 0;
+        struct snapshot *snapshot = make(request, name, s->name, sandbox_heritage_of(s), NULL, e);
+        int r = snapshot ? 0 : -(int)e->code;
 
-        if (snapshot) {
-                strcpy(snapshot->sandbox, s->name);
-                snapshot->labels = labels ? json_incref(labels) : json_object();
-                snapshot->heritage = sandbox_heritage_of(s);
-        }
-        if (!snapshot || !snapshot->heritage || !snapshot->labels)
-                r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "make a snapshot");
-        else if (s->state != SANDBOX_RUNNING)
-                r = snapshot_keep(snapshot, s, on_kept, e);
+        if (r == 0 && s->state != SANDBOX_RUNNING)
+                r = keep(snapshot, (struct snapshot_source){.sandbox = s}, e);
         if (r < 0 && snapshot)
                 snapshot_free(snapshot);
         if (r < 0)
                 return r;
-        snapshot->request = request;
-        request->state = snapshot;
-        request->cancel = cancel;
+        attach(snapshot, request);
         if (s->state == SANDBOX_RUNNING)
                 sandbox_store_save(s, on_saved, snapshot);
         return 0;
@@ -301,6 +338,26 @@ int handle_SNAPSHOT_GET(struct sandbox_request *request, struct cloche_err *e)
         return r;
 }
 
+int handle_SNAPSHOT_COPY(struct sandbox_request *request, struct cloche_err *e)
+{
+        const char *to = sandbox_request_text(request, "to");
+        struct snapshot *from, *snapshot = NULL;
+        int r = find_named(request, &from, e);
+
+        if (r == 0)
+                r = to ? check_new(request, to, e)
+                       : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the field \"to\" is missing: the name of the copy");
+        if (r == 0) {
+                snapshot = make(request, to, from->sandbox, json_incref(from->heritage), from->labels, e);
+                r = snapshot ? keep(snapshot, (struct snapshot_source){.snapshot = from}, e) : -(int)e->code;
+        }
+        if (r < 0 && snapshot)
+                snapshot_free(snapshot);
+        if (r == 0)
+                attach(snapshot, request);
+        return r;
+}
+
 int handle_SNAPSHOT_DELETE(struct sandbox_request *request, struct cloche_err *e)
 {
         struct snapshot *snapshot;
@@ -312,6 +369,11 @@ int handle_SNAPSHOT_DELETE(struct sandbox_request *request, struct cloche_err *e
                 return r;
         if (list_fd < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -list_fd, "remove a snapshot from the state directory");
+        /* The new one has the name on the disk that a removal begins with. */
+        if (find_in(request->all, request->principal, snapshot->name, SNAPSHOT_MAKING))
+                return err_set(e, CLOCHE_E_STATE,
+                               "the snapshot \"%s\" is being replaced: try again when the new one is there",
+                               snapshot->name);
         snapshot_remove(list_fd, snapshot->name, 0);
         snapshot_free(snapshot);
         sandbox_request_result(request, json_object(), NULL);

@@ -1891,6 +1891,7 @@ export interface Answers {
   'sandbox.events': Empty
   'snapshot.list': Snapshots
   'snapshot.get': Snapshot
+  'snapshot.copy': Snapshot
   'snapshot.delete': Empty
   'volume.create': Volume
   'volume.list': Volumes

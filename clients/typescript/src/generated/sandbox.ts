@@ -127,6 +127,8 @@ export interface SandboxForkParams {
 export interface SandboxSnapshotParams {
   /** A name that no other of the caller's snapshots has; absent: a new name is generated. */
   snapshot?: string | undefined
+  /** true: it takes the place of the snapshot of that name, which stays until this one is on the disk. */
+  replace?: boolean | undefined
   /** Labels for the caller's own use. */
   labels?: Record<string, string> | undefined
 }
@@ -155,6 +157,18 @@ export interface SandboxRenameParams {
 export interface SnapshotGetParams {
   /** Its name. */
   snapshot: string
+}
+
+/** Parameters of snapshot.copy. */
+export interface SnapshotCopyParams {
+  /** Its name. */
+  snapshot: string
+  /** The name of the copy; its own, with replace and labels, changes the labels. */
+  to: string
+  /** true: it takes the place of the snapshot of that name. */
+  replace?: boolean | undefined
+  /** Labels of the copy; absent: those of the snapshot. */
+  labels?: Record<string, string> | undefined
 }
 
 /** Parameters of snapshot.delete. */
@@ -740,6 +754,7 @@ export type Method =
   | 'sandbox.events'
   | 'snapshot.list'
   | 'snapshot.get'
+  | 'snapshot.copy'
   | 'snapshot.delete'
   | 'volume.create'
   | 'volume.list'
@@ -897,6 +912,11 @@ export class SnapshotOperations {
   /** Return one snapshot. */
   async get (params: SnapshotGetParams, options: OperationOptions = {}): Promise<Answers['snapshot.get']> {
     return await this.ask('snapshot.get', params, options)
+  }
+
+  /** Keep a snapshot under another name too. Both share the disk space of their files. */
+  async copy (params: SnapshotCopyParams, options: OperationOptions = {}): Promise<Answers['snapshot.copy']> {
+    return await this.ask('snapshot.copy', params, options)
   }
 
   /** Remove a snapshot. Sandboxes that began with it keep their files. */
