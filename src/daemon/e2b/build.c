@@ -14,6 +14,7 @@
 
 #define KEPT_MOST 32 /* builds that ended, for their logs */
 #define LIFE_MS 3600000
+#define UNSTARTED_NS UINT64_C(600000000000) /* a client uploads its layers, then begins the build at once */
 #define READY_MS 600000
 #define PIECE_BYTES (1u << 20)
 #define LOG_BYTES (8u << 20)
@@ -64,6 +65,17 @@ void e2b_builds_done(struct e2b *e2b)
                 build_free(TAILQ_FIRST(&e2b->builds));
 }
 
+void e2b_builds_sweep(struct e2b *e2b, uint64_t now_ns)
+{
+        struct e2b_build *next;
+
+        for (struct e2b_build *b = TAILQ_FIRST(&e2b->builds); b; b = next) {
+                next = TAILQ_NEXT(b, link);
+                if (b->state == BUILD_WAITING && now_ns - b->touched_ns > UNSTARTED_NS)
+                        build_free(b);
+        }
+}
+
 static void forget_old(struct e2b *e2b)
 {
         struct e2b_build *b, *oldest = NULL;
@@ -87,6 +99,7 @@ struct e2b_build *e2b_build_new(struct daemon *d, const char *name)
         forget_old(d->e2b);
         b->door = (struct door){.hooks = &hooks, .daemon = d, .principal = PRINCIPAL_TOKEN};
         e2b_random_id(b->id, sizeof(b->id));
+        b->touched_ns = clock_now_ns();
         TAILQ_INIT(&b->layers);
         b->line = (struct buf)BUF_INIT(LINE_BYTES);
         b->log = json_array();
@@ -236,27 +249,18 @@ static char *settings_of(const struct e2b_build *b)
         return text;
 }
 
-static void keep(struct e2b_build *b, const struct door_reply *reply)
-{
-        char *text = settings_of(b);
-
-        (void)reply; /* there was no earlier one, or the core says why the new one is refused */
-        call(b, "sandbox.snapshot",
-             json_pack("{s:s, s:{s:s, s:s}}", "snapshot", b->name, "labels", E2B_LABEL_BUILD, b->id, E2B_LABEL_SETTINGS,
-                       text ? text : "{}"),
-             NULL, on_kept);
-        free(text);
-}
-
-/* Settings that the core would refuse may not cost the earlier template. */
-static void replace_earlier(struct e2b_build *b)
+/* An earlier template of the name stays until this one is whole. */
+static void keep(struct e2b_build *b)
 {
         char *text = settings_of(b), message[120];
 
         snprintf(message, sizeof(message), "the variables and commands of a template have at most %u bytes as JSON",
                  SETTINGS_BYTES_MAX);
         if (text && strlen(text) <= SETTINGS_BYTES_MAX)
-                call(b, "snapshot.delete", json_pack("{s:s}", "snapshot", b->name), NULL, keep);
+                call(b, "sandbox.snapshot",
+                     json_pack("{s:s, s:b, s:{s:s, s:s}}", "snapshot", b->name, "replace", 1, "labels", E2B_LABEL_BUILD,
+                               b->id, E2B_LABEL_SETTINGS, text),
+                     NULL, on_kept);
         else
                 fail(b, "finalize", text ? message : "out of memory");
         free(text);
@@ -311,7 +315,7 @@ static int is_done(struct e2b_build *b, const struct door_reply *reply, const ch
 static void on_ready(struct e2b_build *b, const struct door_reply *reply)
 {
         if (is_done(b, reply, "finalize"))
-                replace_earlier(b);
+                keep(b);
 }
 
 static void wait_until_ready(struct e2b_build *b, const struct door_reply *reply)
@@ -338,7 +342,7 @@ static void finalize(struct e2b_build *b)
         else if (e2b_text(b->request, "readyCmd"))
                 wait_until_ready(b, &(struct door_reply){0});
         else
-                replace_earlier(b);
+                keep(b);
 }
 
 /* -- steps ------------------------------------------------------------------------------------------------------- */

@@ -27,7 +27,8 @@ struct e2b_build {
         char *name; /* of the template */
         TAILQ_HEAD(e2b_layers, e2b_layer) layers;
         enum { BUILD_WAITING, BUILD_RUNNING, BUILD_READY, BUILD_FAILED } state;
-        json_t *request; /* as the client sent it: steps, fromImage, … */
+        uint64_t touched_ns; /* the last sign of its client before it began, monotonic */
+        json_t *request;     /* as the client sent it: steps, fromImage, … */
         int has_root;
         size_t step, layer_at;
         json_t *env;
@@ -47,6 +48,8 @@ struct e2b_layer *e2b_layer_find(const struct e2b_build *b, const char *hash);
 void e2b_layer_free(struct e2b_layer *layer);
 /* request: with checked steps; it is referenced. */
 void e2b_build_begin(struct e2b_build *b, json_t *request);
+/* Forget those that no client began, with their layers. */
+void e2b_builds_sweep(struct e2b *e2b, uint64_t now_ns);
 void e2b_builds_done(struct e2b *e2b);
 /* A command for the core's shell: a login shell runs the text, as E2B's. */
 json_t *e2b_login_command(int has_root, const char *user, const char *text);

@@ -139,28 +139,16 @@ static void on_taken(struct e2b_request *q, const struct door_reply *reply)
         e2b_answer(q, 201, snapshot_of(reply->result));
 }
 
-static void take(struct e2b_request *q, const struct door_reply *reply)
-{
-        const char *name = e2b_text(q->body, "name");
-
-        (void)reply;
-        e2b_call(q, "sandbox.snapshot", door_put(json_object(), "snapshot", name ? json_string(name) : NULL), NULL,
-                 on_taken);
-}
-
+/* The same name again is a new snapshot in the place of the earlier one. */
 static void snapshot_found(struct e2b_request *q, const struct door_reply *reply)
 {
         const char *name = e2b_text(q->body, "name");
+        json_t *params = name ? json_pack("{s:s, s:b}", "snapshot", name, "replace", 1) : json_object();
 
-        if (!name) {
-                take(q, reply);
-                return;
-        }
-        q->fail = take; /* it is new; or the core says why the name is none */
-        e2b_call(q, "snapshot.delete", json_pack("{s:s}", "snapshot", name), NULL, take);
+        (void)reply;
+        e2b_call(q, "sandbox.snapshot", params, NULL, on_taken);
 }
 
-/* The same name again is a new snapshot in the place of the earlier one. */
 void e2b_on_snapshot(struct e2b_request *q)
 {
         e2b_find(q, snapshot_found);

@@ -2,6 +2,8 @@
  * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "build.h"
 
+#include "base/clock.h"
+
 #include <nettle/memops.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -174,6 +176,7 @@ static void on_layer_bytes(struct e2b_request *q, const void *bytes, size_t size
                 return;
         }
         e2b->layer_bytes += size;
+        layer->build->touched_ns = clock_now_ns();
 }
 
 static void on_layer_whole(struct e2b_request *q)
