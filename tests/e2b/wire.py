@@ -20,6 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "daemon"))
 from genuine import BUILD, free_port, served
+from clocks import Clock
 from cloche import cli, equal, wait_for
 from image_trees import copy_programs, make_shell
 from rpc import PATIENCE
@@ -414,6 +415,34 @@ def test_an_upload_in_many_chunks_waits_for_the_sandbox():
             equal(client.unary("/filesystem.Filesystem/Stat", box, {"path": f"large{turn}"})[1]["entry"]["size"], str(300 * count))
 
 
+def test_a_sandbox_that_is_deleted_meanwhile_stays_so():
+    """The core makes a sandbox that does not exist: the rest of an upload would make the deleted one anew."""
+    with served() as (_, env):
+        client = Client(env)
+        box = client.box()
+        host, _, port = client.address.rpartition(":")
+        with socket.create_connection((host, int(port)), timeout=60 * PATIENCE) as sock:
+            sock.sendall(f"POST /files?path=part HTTP/1.1\r\nHost: {client.host}\r\nConnection: close\r\nE2b-Sandbox-Id: {box['sandboxID']}\r\nX-Access-Token: {box['envdAccessToken']}\r\n"
+                         "Content-Type: application/octet-stream\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n".encode())
+            wait_for(lambda: client.unary("/filesystem.Filesystem/Stat", box, {"path": "part"})[0] == 200, "the first piece is there")
+            equal(client.control("DELETE", "/sandboxes/" + box["sandboxID"])[0], 204)
+            sock.sendall(b"3\r\ntwo\r\n0\r\n\r\n")
+            equal(sock.recv(12), b"HTTP/1.1 502")
+        equal(client.control("GET", "/v2/sandboxes")[1], [])
+
+
+def test_a_template_that_does_not_come_up_leaves_no_sandbox():
+    with served() as (_, env):
+        client = Client(env)
+        state, log, reason = build(client, "once", [], startCmd="exec sleep 600", readyCmd="[ -e ~/second ] && kill -9 $$; touch ~/second")
+        equal((state, reason), ("ready", None), log)
+        equal(build(client, "home", [run_step("rm -r ~; touch ~")])[0], "ready")
+        for name, status, why in (("once", 409, "the ready command of the template ended with exit code"), ("home", 400, "/home/user")):
+            answer = client.control("POST", "/v2/sandboxes", {"templateID": name})
+            assert (answer[0], answer[1].get("code")) == (status, status) and why in answer[1]["message"], answer
+        equal(client.control("GET", "/v2/sandboxes")[1], [])
+
+
 def test_processes_whose_client_has_gone_make_room():
     port = free_port()
     with served("--listen", f"127.0.0.1:{port}") as (daemon, env):
@@ -577,7 +606,7 @@ def test_a_template_of_an_image_has_root_if_its_steps_ask():
 
 
 def test_builds_that_nobody_may_make():
-    with served() as (_, env):
+    with Clock() as clock, served(env=clock.env) as (daemon, env), daemon.frames() as frames:
         client = Client(env)
         made = client.control("POST", "/v3/templates", {"name": "one"})[1]
         other = client.control("POST", "/v3/templates", {"name": "two"})[1]
@@ -601,9 +630,12 @@ def test_builds_that_nobody_may_make():
                                  ([run_step("true", "user"), run_step("true", "nobody")], "2", "no user 'nobody'"), ([{"type": "USER", "args": ["nobody"]}], "1", "no user 'nobody'")):
             state, log, reason = build(client, "one", steps)
             assert (state, reason["step"]) == ("error", step) and why in reason["message"], (reason, log)
-        equal(client.control("POST", "/v3/templates", {"name": "one"})[0], 202)
+        later = client.control("POST", "/v3/templates", {"name": "one"})[1]["buildID"]
         equal(client.send("PUT", upload, {}, b"of an earlier build")[0], 401)
         equal(client.control("GET", f"/templates/one/files/{'a' * 64}")[1]["present"], False)
+        clock.let_pass(601, frames)
+        wait_for(lambda: client.control("GET", f"/templates/one/builds/{later}/status")[0] == 404, "a build that nobody began is forgotten")
+        equal(client.control("GET", at + "/status")[0], 200)  # the twin: one that has ended
         equal(client.control("POST", "/v3/templates", {"name": "a:b"})[0], 400)
         equal(client.control("GET", "/templates/aliases/one")[0], 404)
         equal(client.control("GET", "/v2/sandboxes")[1], [])

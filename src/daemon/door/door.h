@@ -37,12 +37,14 @@ struct door {
         struct sandbox_request *open; /* to the core, or NULL */
         struct image_request *image;  /* to the image store, or NULL */
         int is_held;
+        int had_sandbox; /* a request of this door found or made it: the next makes none anew */
 };
 
 /* Open requests are cancelled. */
 void door_done(struct door *door);
 /* params: stolen; "sandbox" is added if the request has one. The hook gets the reply, perhaps
- * at once. */
+ * at once. The core makes a sandbox that does not exist; here only the first request for it may,
+ * so that one which is deleted meanwhile stays so. */
 void door_call(struct door *door, const char *method, json_t *params, const struct buf *attachments);
 /* The core sends no more output while so many bytes wait for the client. */
 #define DOOR_WAITING_BYTES (1u << 20)

@@ -31,6 +31,12 @@ static void on_event(void *data, const char *event, const json_t *about, const s
         door->hooks->event(door, event, about, attachments);
 }
 
+static int is_deleted(const struct door *door)
+{
+        return door->had_sandbox && door->sandbox &&
+               !sandboxes_has(door->daemon->sandboxes, door->principal, door->sandbox);
+}
+
 void door_call(struct door *door, const char *method, json_t *params, const struct buf *attachments)
 {
         static const struct sandbox_face face = {.event = on_event, .result = on_result, .fail = on_fail};
@@ -40,10 +46,14 @@ void door_call(struct door *door, const char *method, json_t *params, const stru
 
         if (door->sandbox)
                 json_object_set_new(params, "sandbox", json_string(door->sandbox));
-        r = params ? sandboxes_request(door->daemon->sandboxes, door->principal, method, params,
-                                       attachments ? attachments : &none, &face, door, &door->open, &e)
-                   : err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "make a request to a sandbox");
+        if (is_deleted(door))
+                r = err_set(&e, CLOCHE_E_NOT_FOUND, "the sandbox \"%s\" was deleted meanwhile", door->sandbox);
+        else
+                r = params ? sandboxes_request(door->daemon->sandboxes, door->principal, method, params,
+                                               attachments ? attachments : &none, &face, door, &door->open, &e)
+                           : err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "make a request to a sandbox");
         json_decref(params);
+        door->had_sandbox |= r >= 0 && door->sandbox;
         if (r < 0)
                 reply(door, &(struct door_reply){.e = &e});
 }

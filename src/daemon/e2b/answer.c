@@ -14,6 +14,8 @@
 #define JSON_TYPE "application/json"
 #define STREAM_TYPE "application/connect+json"
 #define FLAG_END 0x02
+#define ALIVE_S 90 /* of a client that states no interval */
+#define TIMEOUT_MAX_MS (UINT64_C(366) * 24 * 3600 * 1000)
 
 /* Codes of Connect and their HTTP status, for errors of the core. Others are internal. */
 static const struct {
@@ -108,12 +110,24 @@ void e2b_refuse(struct e2b_request *q, unsigned status, const char *code, const 
         refuse(q, status, code, message);
 }
 
+/* A sandbox that was deleted while a request used it. The control plane has words of its own. */
+static int is_deleted(const struct e2b_request *q)
+{
+        return q->door.had_sandbox && q->door.sandbox && q->route && q->route->plane != E2B_CONTROL &&
+               !sandboxes_has(q->door.daemon->sandboxes, q->door.principal, q->door.sandbox);
+}
+
 void e2b_fail(struct e2b_request *q, const struct door_reply *reply)
 {
         unsigned status;
         const char *code = code_of(reply->e->code, &status);
 
-        refuse(q, status, code, reply->e->msg);
+        if (q->is_streaming && is_deleted(q))
+                q->is_broken = 1;
+        else if (is_deleted(q))
+                e2b_gone(q);
+        else
+                refuse(q, status, code, reply->e->msg);
 }
 
 /* The clients read this status as "the sandbox is not running" on each plane. */
@@ -136,6 +150,38 @@ void e2b_stream_begin(struct e2b_request *q)
         q->is_streaming = 1;
         q->alive_ns = clock_now_ns();
         http_stream_raw(q->request, 200, STREAM_TYPE, -1);
+}
+
+/* 0: absent, no number, or more than most. */
+static uint64_t number_of_header(const struct e2b_request *q, const char *name, uint64_t most)
+{
+        const char *text = http_request_header(q->request, name);
+        unsigned long long number = text ? strtoull(text, NULL, 10) : 0;
+
+        return number <= most ? number : 0;
+}
+
+uint64_t e2b_timeout_ms(const struct e2b_request *q)
+{
+        return number_of_header(q, "Connect-Timeout-Ms", TIMEOUT_MAX_MS);
+}
+
+static void on_deadline(struct e2b_request *q)
+{
+        e2b_stream_end(q, "deadline_exceeded", "the timeout of the request is over");
+}
+
+void e2b_stream_begin_alive(struct e2b_request *q, void (*on_alive)(struct e2b_request *q), int ends_at_timeout)
+{
+        uint64_t interval_s = number_of_header(q, "Keepalive-Ping-Interval", 3600), timeout_ms = e2b_timeout_ms(q);
+
+        e2b_stream_begin(q);
+        q->alive_every_ns = (interval_s ? interval_s : ALIVE_S) * UINT64_C(1000000000);
+        q->on_alive = on_alive;
+        if (!ends_at_timeout || timeout_ms == 0)
+                return;
+        q->deadline_ns = q->alive_ns + timeout_ms * 1000000;
+        q->on_deadline = on_deadline;
 }
 
 /* message: stolen. A message that is lost ends the stream without its last envelope, which the

@@ -170,10 +170,60 @@ static json_t *params_of(struct e2b_request *q, const char *template)
         return door_put(params, "network", policy);
 }
 
-static void on_up(struct e2b_request *q, const struct door_reply *reply)
+static void on_removed(struct e2b_request *q, const struct door_reply *reply)
 {
         (void)reply;
+        e2b_fail(q, &(struct door_reply){.e = q->state});
+}
+
+/* A sandbox that is not as its template says goes: its client learns the reason, but no id. */
+static void give_up(struct e2b_request *q, const struct cloche_err *e)
+{
+        struct cloche_err *kept = malloc(sizeof(*kept));
+
+        if (!kept) {
+                e2b_refuse(q, 500, "internal", "out of memory");
+                return;
+        }
+        *kept = *e;
+        q->state = kept;
+        q->state_done = free;
+        q->fail = on_removed;
+        e2b_call(q, "sandbox.delete", json_object(), NULL, on_removed);
+}
+
+static void on_not_prepared(struct e2b_request *q, const struct door_reply *reply)
+{
+        give_up(q, reply->e);
+}
+
+/* A request to the sandbox that was just made. */
+static void prepare(struct e2b_request *q, const char *method, json_t *params, e2b_then then)
+{
+        q->fail = on_not_prepared;
+        e2b_call(q, method, params, NULL, then);
+}
+
+static void answer_created(struct e2b_request *q)
+{
         e2b_answer(q, 201, e2b_describe_access(q, q->described));
+}
+
+static void on_ready(struct e2b_request *q, const struct door_reply *reply)
+{
+        json_int_t code = json_integer_value(json_object_get(reply->result, "exitCode"));
+        struct cloche_err e = {0};
+
+        if (json_is_true(json_object_get(reply->result, "timedOut")))
+                err_set(&e, CLOCHE_E_TIMEOUT, "the ready command of the template did not succeed within %d s",
+                        READY_MS / 1000);
+        else if (code != 0)
+                err_set(&e, CLOCHE_E_STATE, "the ready command of the template ended with exit code %lld",
+                        (long long)code);
+        if (e.code)
+                give_up(q, &e);
+        else
+                answer_created(q);
 }
 
 /* The ready command of a template, until it succeeds. */
@@ -182,17 +232,18 @@ static void on_begun(struct e2b_request *q, const struct door_reply *reply)
         json_t *settings = e2b_settings(q->described), *loop, *command;
         const char *ready = e2b_text(settings, "ready"), *user = e2b_text(settings, "user");
 
+        (void)reply;
         if (!ready) {
-                on_up(q, reply);
+                answer_created(q);
         } else {
                 loop = json_sprintf("until ( %s\n); do sleep 0.1; done", ready);
                 command =
                         e2b_login_command(e2b_has_root(q->described), user ? user : E2B_USER, json_string_value(loop));
                 json_decref(loop);
-                e2b_call(q, "exec",
-                         json_pack("{s:o, s:b, s:i, s:O*}", "command", command, "fork", 1, "timeoutMs", READY_MS, "cwd",
-                                   json_object_get(settings, "cwd")),
-                         NULL, on_up);
+                prepare(q, "exec",
+                        json_pack("{s:o, s:b, s:i, s:O*}", "command", command, "fork", 1, "timeoutMs", READY_MS, "cwd",
+                                  json_object_get(settings, "cwd")),
+                        on_ready);
         }
         json_decref(settings);
 }
@@ -202,21 +253,22 @@ static void on_home(struct e2b_request *q, const struct door_reply *reply)
         json_t *settings = e2b_settings(q->described);
         const char *start = e2b_text(settings, "start"), *user = e2b_text(settings, "user");
 
+        (void)reply;
         if (start)
-                e2b_call(q, "process.start",
-                         json_pack("{s:o, s:O*}", "command",
-                                   e2b_login_command(e2b_has_root(q->described), user ? user : E2B_USER, start), "cwd",
-                                   json_object_get(settings, "cwd")),
-                         NULL, on_begun);
+                prepare(q, "process.start",
+                        json_pack("{s:o, s:O*}", "command",
+                                  e2b_login_command(e2b_has_root(q->described), user ? user : E2B_USER, start), "cwd",
+                                  json_object_get(settings, "cwd")),
+                        on_begun);
         else
-                on_up(q, reply);
+                answer_created(q);
         json_decref(settings);
 }
 
 static void on_created(struct e2b_request *q, const struct door_reply *reply)
 {
         q->described = json_deep_copy(reply->result);
-        e2b_call(q, "file.mkdir", json_pack("{s:s, s:b}", "path", E2B_HOME, "recursive", 1), NULL, on_home);
+        prepare(q, "file.mkdir", json_pack("{s:s, s:b}", "path", E2B_HOME, "recursive", 1), on_home);
 }
 
 static void create(struct e2b_request *q, json_t *params)

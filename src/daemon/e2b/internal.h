@@ -119,6 +119,10 @@ void e2b_gone(struct e2b_request *q); /* 502: the sandbox does not run */
 
 /* A stream of Connect. message: stolen. */
 void e2b_stream_begin(struct e2b_request *q);
+/* The same, and on_alive is called after each silence of the length that the client asks for;
+ * the stream may end at the timeout that it states. */
+void e2b_stream_begin_alive(struct e2b_request *q, void (*on_alive)(struct e2b_request *q), int ends_at_timeout);
+uint64_t e2b_timeout_ms(const struct e2b_request *q); /* 0: none */
 void e2b_stream_send(struct e2b_request *q, json_t *message);
 /* code: NULL: success. */
 void e2b_stream_end(struct e2b_request *q, const char *code, const char *message);

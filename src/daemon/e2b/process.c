@@ -12,7 +12,6 @@
 #include <strings.h>
 
 #define KEPT_NS UINT64_C(30000000000) /* an ended process can be found for so long */
-#define ALIVE_S 90                    /* of a client that states no interval */
 #define ID_SIZE 20
 #define LEAST_MOST 16
 #define ENDED_MOST 100 /* of a sandbox, however new: the core keeps 1000 processes */
@@ -206,14 +205,10 @@ static void send_alive(struct e2b_request *q)
         send_event(q, "keepalive", json_object());
 }
 
+/* The timeout of a start kills the process, in the core; that of Connect ends the stream alone. */
 static void follow(struct e2b_request *q, const char *id, json_int_t pid, int has_replay)
 {
-        const char *interval = http_request_header(q->request, "Keepalive-Ping-Interval");
-        unsigned long seconds = interval ? strtoul(interval, NULL, 10) : 0;
-
-        e2b_stream_begin(q);
-        q->alive_every_ns = (seconds > 0 && seconds <= 3600 ? seconds : ALIVE_S) * UINT64_C(1000000000);
-        q->on_alive = send_alive;
+        e2b_stream_begin_alive(q, send_alive, !has_replay);
         send_event(q, "start", json_pack("{s:I}", "pid", pid));
         q->on_event = on_output;
         q->fail = on_not_followed;
@@ -340,7 +335,7 @@ static void start(struct e2b_request *q)
 {
         const json_t *config = json_object_get(q->body, "process"), *stdin_flag = json_object_get(q->body, "stdin"),
                      *tag = json_object_get(q->body, "tag");
-        const char *timeout = http_request_header(q->request, "Connect-Timeout-Ms");
+        uint64_t timeout_ms = e2b_timeout_ms(q);
         int is_root, is_known = check_user(q, &is_root);
         char *command = is_known ? command_of(q, is_root) : NULL, id[ID_SIZE];
         json_t *params, *terminal = terminal_of(json_object_get(q->body, "pty")), *settings;
@@ -368,7 +363,7 @@ static void start(struct e2b_request *q)
                            !terminal && !json_is_false(stdin_flag));
         door_put(params, "env", env_of(config, is_root));
         door_put(params, "terminal", terminal);
-        door_put(params, "timeoutMs", timeout ? json_integer(strtoll(timeout, NULL, 10)) : NULL);
+        door_put(params, "timeoutMs", timeout_ms ? json_integer((json_int_t)timeout_ms) : NULL);
         free(command);
         json_decref(settings);
         e2b_call(q, "process.start", params, NULL, on_started);

@@ -321,6 +321,7 @@ static void on_timer(uv_timer_t *timer)
         struct e2b_request *next;
 
         e2b_watchers_sweep(e2b, now_ns);
+        e2b_builds_sweep(e2b, now_ns);
         for (struct e2b_request *q = TAILQ_FIRST(&e2b->requests); q; q = next) {
                 next = TAILQ_NEXT(q, link);
                 if (q->is_broken) {

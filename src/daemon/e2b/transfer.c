@@ -68,6 +68,8 @@ static void on_known(struct e2b_request *q, const struct door_reply *reply)
 
         if (strcmp(e2b_text(reply->result, "type"), "directory") == 0)
                 e2b_refuse(q, 400, "invalid_argument", "path '%.500s' is a directory", json_string_value(path));
+        else if (!sandboxes_has(q->door.daemon->sandboxes, q->door.principal, q->door.sandbox))
+                e2b_gone(q); /* deleted meanwhile: the transfer would make it anew */
         else if (sandbox_raw_begin(q->door.daemon, q->request, q->door.principal, operation_at(OPERATION_RAW_GET),
                                    params, &e) < 0)
                 e2b_fail(q, &(struct door_reply){.e = &e});

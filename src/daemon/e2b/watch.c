@@ -8,7 +8,6 @@
 #include <string.h>
 
 #define EVENTS_MOST 10000 /* that wait for their entries */
-#define ALIVE_S 90        /* of a client that states no interval */
 
 /* -- events with entries ----------------------------------------------------------------------------------------- */
 
@@ -23,6 +22,7 @@ struct watch {
         struct e2b_request *q;
         STAILQ_HEAD(events, event) events;
         size_t count;
+        int is_looking; /* look() runs */
 };
 
 static void event_free(struct watch *w)
@@ -46,18 +46,24 @@ static void watch_done(void *state)
         free(w);
 }
 
+/* A request that fails at once is answered within door_call(), and the loop goes on. */
 static void look(struct watch *w)
 {
         const struct event *event;
 
-        if (!w->q->alive_every_ns) /* the stream has ended */
+        if (w->is_looking)
                 return;
-        while ((event = STAILQ_FIRST(&w->events)) && !event->path) {
+        w->is_looking = 1;
+        while (w->q->alive_every_ns /* 0: the stream has ended */ && !w->door.open &&
+               (event = STAILQ_FIRST(&w->events))) {
+                if (event->path) {
+                        door_call(&w->door, "file.stat", json_pack("{s:O}", "path", event->path), NULL);
+                        continue;
+                }
                 e2b_stream_send(w->q, json_incref(event->message));
                 event_free(w);
         }
-        if (event)
-                door_call(&w->door, "file.stat", json_pack("{s:O}", "path", event->path), NULL);
+        w->is_looking = 0;
 }
 
 /* A file that has gone meanwhile has no entry. */
@@ -189,11 +195,6 @@ static void send_alive(struct e2b_request *q)
         e2b_stream_send(q, json_pack("{s:{}}", "keepalive"));
 }
 
-static void on_watch_deadline(struct e2b_request *q)
-{
-        e2b_stream_end(q, "deadline_exceeded", "the timeout of the watch is over");
-}
-
 static struct watch *watch_new(struct e2b_request *q)
 {
         static const struct door_hooks hooks = {.reply = on_looked, .event = on_nothing};
@@ -205,7 +206,8 @@ static struct watch *watch_new(struct e2b_request *q)
         w->door = (struct door){.hooks = &hooks,
                                 .daemon = q->door.daemon,
                                 .principal = q->door.principal,
-                                .sandbox = strdup(q->door.sandbox)};
+                                .sandbox = strdup(q->door.sandbox),
+                                .had_sandbox = 1};
         STAILQ_INIT(&w->events);
         q->state = w;
         q->state_done = watch_done;
@@ -229,24 +231,13 @@ static int check_directory(struct e2b_request *q, const struct door_reply *reply
 
 static void on_watched(struct e2b_request *q, const struct door_reply *reply)
 {
-        const char *timeout = http_request_header(q->request, "Connect-Timeout-Ms"),
-                   *interval = http_request_header(q->request, "Keepalive-Ping-Interval");
-        unsigned long long timeout_ms = timeout ? strtoull(timeout, NULL, 10) : 0,
-                           interval_s = interval ? strtoull(interval, NULL, 10) : 0;
-
         if (!check_directory(q, reply))
                 return;
         if (!watch_new(q)) {
                 e2b_refuse(q, 500, "internal", "out of memory");
                 return;
         }
-        e2b_stream_begin(q);
-        q->alive_every_ns = (interval_s > 0 && interval_s <= 3600 ? interval_s : ALIVE_S) * UINT64_C(1000000000);
-        q->on_alive = send_alive;
-        if (timeout_ms > 0) {
-                q->deadline_ns = q->alive_ns + timeout_ms * 1000000;
-                q->on_deadline = on_watch_deadline;
-        }
+        e2b_stream_begin_alive(q, send_alive, 1);
         q->on_event = on_change;
         e2b_call(q, "file.watch", params_of(q), NULL, on_watch_end);
 }
@@ -416,7 +407,8 @@ static void make_watcher(struct e2b_request *q, const struct door_reply *reply)
         w->door = (struct door){.hooks = &hooks,
                                 .daemon = q->door.daemon,
                                 .principal = q->door.principal,
-                                .sandbox = strdup(q->door.sandbox)};
+                                .sandbox = strdup(q->door.sandbox),
+                                .had_sandbox = 1};
         e2b_random_id(w->id, sizeof(w->id));
         w->dir = strdup(dir ? dir : "");
         w->events = json_array();
