@@ -4,6 +4,7 @@ They are installed once, as package-lock.json has them, into a directory of the 
 import contextlib
 import json
 import os
+import pty
 import re
 import socket
 import subprocess
@@ -13,6 +14,8 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "daemon"))
 import npm_cache
+from cloche import cli, equal
+from image_trees import copy_programs, make_shell
 from rpc import BUILD, PATIENCE, Daemon
 
 TIMEOUT = 300  # with the installation
@@ -57,13 +60,47 @@ def test_templates():
     run("template")
 
 
-def test_commands_of_the_cli_for_sandboxes():
+def image_store():
+    """An image with bash and a few programs."""
+    root = make_shell()
+    copy_programs(root, *("/usr/bin/" + name for name in ("cat", "chmod", "chown", "cp", "dirname", "id", "mkdir", "rm", "setpriv", "stat")))
+    equal(cli("image", "import", "--images", "images", root, "tools:1").code, 0)
+    return ["--images", os.path.abspath("images")]
+
+
+def in_terminal(command, steps, **more):
+    """The exit code and output of a command on a terminal of its own, in which a line is typed after each text that came."""
+    parent, child = pty.openpty()
+    with subprocess.Popen(command, stdin=child, stdout=child, stderr=child, start_new_session=True, **more) as process:
+        os.close(child)
+        seen, at = b"", 0
+        try:
+            with contextlib.suppress(OSError):  # EIO: all ends of it are closed
+                while piece := os.read(parent, 65536):
+                    seen += piece
+                    while steps and steps[0][0] in seen[at:]:
+                        at = len(seen)
+                        os.write(parent, steps.pop(0)[1])
+            return process.wait(60 * PATIENCE), seen.decode(errors="replace")
+        finally:
+            process.kill()
+            os.close(parent)
+
+
+def test_commands_of_the_cli():
     place = npm_cache.install(HERE)
     with served() as (_, env), tempfile.TemporaryDirectory() as home:
+        more = {"env": {**os.environ, **env, "HOME": home}, "cwd": home}
+        command = ["node", os.path.join(place, "node_modules/.bin/e2b")]
+
         def e2b(*words, input="", code=0):
-            done = subprocess.run(["node", os.path.join(place, "node_modules/.bin/e2b"), *words], input=input, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60 * PATIENCE, env={**os.environ, **env, "HOME": home})
+            done = subprocess.run([*command, *words], input=input, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60 * PATIENCE, **more)
             assert done.returncode == code, (words, done.returncode, done.stdout)
             return done.stdout
+
+        def typed(*words):
+            code, seen = in_terminal([*command, *words], [(b"$ ", b"echo $((6 * 7))\n"), (b"42", b"exit\n")], **more)
+            assert code == 0 and "42" in seen, (code, seen)
 
         [box] = re.findall(r"\bi[a-z0-9]{19}\b", e2b("sandbox", "create", "base", "--detach"))
         [row] = json.loads(e2b("sandbox", "list", "--format", "json"))
@@ -72,6 +109,28 @@ def test_commands_of_the_cli_for_sandboxes():
         assert "exit code 3" in e2b("sandbox", "logs", box)
         assert re.search("Memory: +[0-9]+ /", e2b("sandbox", "metrics", box))
         assert "Created snapshot kept" in e2b("sandbox", "snapshot", "create", box, "--name", "kept")
+        assert "kept" in e2b("sandbox", "snapshot", "list", box)
+        assert "kept has been deleted" in e2b("sandbox", "snapshot", "delete", "kept")
+        typed("sandbox", "connect", box)
         assert "has been paused" in e2b("sandbox", "pause", box)
         assert "has been resumed" in e2b("sandbox", "resume", box)
         assert "has been killed" in e2b("sandbox", "kill", box)
+        typed("sandbox", "create", "base")
+
+
+def test_commands_of_the_cli_for_templates():
+    place = npm_cache.install(HERE)
+    with served(*image_store()) as (_, env), tempfile.TemporaryDirectory() as home:
+        def e2b(*words, code=0):
+            done = subprocess.run(["node", os.path.join(place, "node_modules/.bin/e2b"), "template", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60 * PATIENCE, cwd=home, env={**os.environ, **env, "HOME": home})
+            assert done.returncode == code, (words, done.returncode, done.stdout)
+            return done.stdout
+
+        with open(os.path.join(home, "e2b.Dockerfile"), "w") as file:
+            file.write("FROM tools:1\nENV A=1\nRUN echo made > made\n")
+        e2b("create", "by-cli", "-d", "e2b.Dockerfile")
+        rows = lambda: {name: access for access, name in re.findall(r"(Private|Public) +(\S+)", e2b("list"))}
+        e2b("publish", "by-cli", "-y")
+        assert rows() == {"by-cli": "Public"}, rows()
+        e2b("delete", "by-cli", "-y")
+        assert "not found" in e2b("delete", "by-cli", "-y", code=1)

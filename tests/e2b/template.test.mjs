@@ -38,6 +38,32 @@ test("a template has the files, variables and directory of its steps, and its se
         assert.deepEqual(await Sandbox.list().nextItems(), []); // those of builds are gone, and never shown
 });
 
+test("tags name builds of a template, and outlive later builds", async () => {
+        const made = (text) => template().fromBaseImage().runCmd(`echo ${text} > made`), read = async (name) => {
+                const own = await Sandbox.create(name, { timeoutMs: 60_000 }), text = await own.files.read("made");
+                await own.kill();
+                return text;
+        };
+        const tags = async () => (await Template.getTags("tagged")).map((one) => one.tag).sort();
+        await build(made("one"), "tagged:v1.0");
+        assert.deepEqual([await Template.exists("tagged:v1.0"), await Template.exists("tagged"), await tags()], [true, false, ["v1.0"]]);
+        await assert.rejects(Sandbox.create("tagged"), /template 'tagged' not found/); // no default yet
+        const info = await Template.build(made("two"), "tagged", { tags: ["default", "latest"] });
+        assert.deepEqual(info.tags, ["default", "latest"]);
+        assert.deepEqual([await read("tagged:v1.0"), await read("tagged"), await read("tagged:latest"), await tags()], ["one\n", "two\n", "two\n", ["default", "latest", "v1.0"]]);
+        const assigned = await Template.assignTags("tagged:v1.0", ["default", "stable"]);
+        assert.deepEqual(assigned.tags, ["default", "stable"]);
+        assert.deepEqual([await read("tagged:default"), await read("tagged:stable"), await read("tagged:latest")], ["one\n", "one\n", "two\n"]);
+        assert.equal((await build(template().fromTemplate("tagged:latest").runCmd("cat made"), "of-tagged")).includes("two"), true);
+        await Template.removeTags("tagged", ["stable", "latest"]);
+        assert.deepEqual(await tags(), ["default", "v1.0"]);
+        await assert.rejects(Template.removeTags("tagged", ["stable"]), /does not have all of these tags/);
+        await assert.rejects(Template.assignTags("tagged:none", ["x"]), /template 'tagged:none' not found/);
+        await assert.rejects(Template.getTags("no-such"), /not found/);
+        assert.equal(await Sandbox.deleteSnapshot("tagged"), true); // with all its tags
+        assert.equal(await Template.exists("tagged:v1.0"), false);
+});
+
 test("a step that fails ends the build, with its reason", async () => {
         await assert.rejects(build(template().fromBaseImage().runCmd("echo before").runCmd("echo no >&2; exit 7"), "broken"), /exit code 7/);
         assert.equal(await Template.exists("broken"), false);

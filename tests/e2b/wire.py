@@ -19,10 +19,9 @@ from urllib.parse import quote, urlencode
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "daemon"))
-from genuine import BUILD, free_port, served
+from genuine import BUILD, free_port, image_store, served
 from clocks import Clock
-from cloche import cli, equal, wait_for
-from image_trees import copy_programs, make_shell
+from cloche import equal, wait_for
 from rpc import PATIENCE
 
 
@@ -525,14 +524,6 @@ def test_processes_of_deleted_sandboxes_are_forgotten():
         assert grown < 30 << 20, grown
 
 
-def image_store():
-    """An image with bash and a few programs."""
-    root = make_shell()
-    copy_programs(root, *("/usr/bin/" + name for name in ("cat", "chmod", "chown", "cp", "dirname", "id", "mkdir", "rm", "setpriv", "stat")))
-    equal(cli("image", "import", "--images", "images", root, "tools:1").code, 0)
-    return ["--images", os.path.abspath("images")]
-
-
 def build(client, name, steps, **more):
     """The state, the lines of the log and the reason of a build, when it has ended."""
     status, made = client.control("POST", "/v3/templates", {"name": name})
@@ -636,7 +627,11 @@ def test_builds_that_nobody_may_make():
         clock.let_pass(601, frames)
         wait_for(lambda: client.control("GET", f"/templates/one/builds/{later}/status")[0] == 404, "a build that nobody began is forgotten")
         equal(client.control("GET", at + "/status")[0], 200)  # the twin: one that has ended
-        equal(client.control("POST", "/v3/templates", {"name": "a:b"})[0], 400)
+        for bad in ({"name": "a--b"}, {"name": "a:b:c"}, {"name": "a:"}, {"name": "a/b"}, {"name": "a" * 64}, {"name": "a:" + "." * 30}, {"name": "a", "tags": [1]}, {"name": "a", "tags": ["x/y"]}, {"name": "a", "tags": ["x"] * 17}, {}):
+            equal(client.control("POST", "/v3/templates", bad)[0], 400)
+        for verb, path, body, code in (("GET", "/templates/none/tags", None, 404), ("POST", "/templates/tags", {"target": "none", "tags": ["x"]}, 404), ("POST", "/templates/tags", {"target": "none"}, 400),
+                                       ("DELETE", "/templates/tags", {"name": "none", "tags": ["x"]}, 404), ("DELETE", "/templates/none", None, 404), ("DELETE", "/templates/none%3Adefault", None, 404), ("DELETE", "/templates/%00", None, 400), ("PATCH", "/v2/templates/none", {"public": True}, 404), ("PATCH", "/v2/templates/none", {}, 400)):
+            equal((path, client.control(verb, path, body)[0]), (path, code))
         equal(client.control("GET", "/templates/aliases/one")[0], 404)
         equal(client.control("GET", "/v2/sandboxes")[1], [])
 

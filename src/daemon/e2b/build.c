@@ -52,6 +52,7 @@ static void build_free(struct e2b_build *b)
         json_decref(b->env);
         json_decref(b->log);
         json_decref(b->reason);
+        json_decref(b->tags);
         buf_done(&b->line);
         free(b->name);
         free(b->cwd);
@@ -90,7 +91,7 @@ static void forget_old(struct e2b *e2b)
                 build_free(oldest);
 }
 
-struct e2b_build *e2b_build_new(struct daemon *d, const char *name)
+struct e2b_build *e2b_build_new(struct daemon *d, const char *name, json_t *tags)
 {
         struct e2b_build *b = calloc(1, sizeof(*b));
 
@@ -105,6 +106,7 @@ struct e2b_build *e2b_build_new(struct daemon *d, const char *name)
         b->log = json_array();
         b->env = json_object();
         b->name = strdup(name);
+        b->tags = json_incref(tags);
         b->cwd = strdup(E2B_HOME);
         TAILQ_INSERT_TAIL(&d->e2b->builds, b, link);
         if (b->log && b->env && b->name && b->cwd)
@@ -230,14 +232,6 @@ static int went_well(struct e2b_build *b, const struct door_reply *reply, const 
         return !reply->e;
 }
 
-static void on_kept(struct e2b_build *b, const struct door_reply *reply)
-{
-        if (!went_well(b, reply, "finalize"))
-                return;
-        b->state = BUILD_READY;
-        end(b);
-}
-
 static char *settings_of(const struct e2b_build *b)
 {
         json_t *settings =
@@ -249,17 +243,47 @@ static char *settings_of(const struct e2b_build *b)
         return text;
 }
 
+/* The snapshot of one of its tags. */
+static void reference_of(const struct e2b_build *b, size_t tag, struct e2b_reference *ret)
+{
+        json_t *text = json_sprintf("%s:%s", b->name, json_string_value(json_array_get(b->tags, tag)));
+
+        (void)e2b_reference_read(json_string_value(text), ret); /* they were checked */
+        json_decref(text);
+}
+
+static void on_kept(struct e2b_build *b, const struct door_reply *reply)
+{
+        struct e2b_reference first, to;
+
+        if (!went_well(b, reply, "finalize"))
+                return;
+        if (++b->tagged < json_array_size(b->tags)) {
+                reference_of(b, 0, &first);
+                reference_of(b, b->tagged, &to);
+                call(b, "snapshot.copy",
+                     e2b_tag_params(first.snapshot, &to, json_deep_copy(json_object_get(reply->result, "labels"))),
+                     NULL, on_kept);
+                return;
+        }
+        b->state = BUILD_READY;
+        end(b);
+}
+
 /* An earlier template of the name stays until this one is whole. */
 static void keep(struct e2b_build *b)
 {
         char *text = settings_of(b), message[120];
+        struct e2b_reference first;
 
+        reference_of(b, 0, &first);
         snprintf(message, sizeof(message), "the variables and commands of a template have at most %u bytes as JSON",
                  SETTINGS_BYTES_MAX);
         if (text && strlen(text) <= SETTINGS_BYTES_MAX)
                 call(b, "sandbox.snapshot",
-                     json_pack("{s:s, s:b, s:{s:s, s:s}}", "snapshot", b->name, "replace", 1, "labels", E2B_LABEL_BUILD,
-                               b->id, E2B_LABEL_SETTINGS, text),
+                     json_pack("{s:s, s:b, s:{s:s, s:s, s:s, s:s}}", "snapshot", first.snapshot, "replace", 1, "labels",
+                               E2B_LABEL_BUILD, b->id, E2B_LABEL_SETTINGS, text, E2B_LABEL_NAME, first.name,
+                               E2B_LABEL_TAG, first.tag),
                      NULL, on_kept);
         else
                 fail(b, "finalize", text ? message : "out of memory");
@@ -640,7 +664,7 @@ static void on_snapshot(struct e2b_build *b, const struct door_reply *reply)
 
         if (!reply->e) {
                 take_settings(b, reply->result);
-                create(b, json_pack("{s:s}", "snapshot", name));
+                create(b, json_pack("{s:O}", "snapshot", json_object_get(reply->result, "snapshot")));
         } else if (images_read(b->door.daemon, "resolve", json_pack("{s:s}", "name", name), on_image, b, &b->door.image,
                                &e) < 0) {
                 on_image(b, NULL, &e);
@@ -650,11 +674,14 @@ static void on_snapshot(struct e2b_build *b, const struct door_reply *reply)
 void e2b_build_begin(struct e2b_build *b, json_t *request)
 {
         const char *name = base_of(request);
+        struct e2b_reference of;
 
         b->request = json_incref(request);
         b->state = BUILD_RUNNING;
         if (e2b_is_own_image(name))
                 create(b, json_object());
         else
-                call(b, "snapshot.get", json_pack("{s:s}", "snapshot", name), NULL, on_snapshot);
+                call(b, "snapshot.get",
+                     json_pack("{s:s}", "snapshot", e2b_reference_read(name, &of) ? of.snapshot : name), NULL,
+                     on_snapshot);
 }

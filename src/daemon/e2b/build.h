@@ -8,6 +8,10 @@
 #define E2B_LABEL_BUILD E2B_LABEL "build"       /* of the sandbox and of the snapshot */
 #define E2B_LABEL_SETTINGS E2B_LABEL "settings" /* of the snapshot: an object as text: env, cwd, user, start, ready */
 
+#define E2B_LABEL_NAME E2B_LABEL "name" /* of the snapshot of a template: its name, without the tag */
+#define E2B_LABEL_TAG E2B_LABEL "tag"
+#define E2B_LABEL_PUBLIC E2B_LABEL "public"
+
 #define E2B_LAYER_PATH "/templates/{id}/files/{id}"
 
 /* The files of one COPY, as the client packed them. */
@@ -24,7 +28,9 @@ struct e2b_build {
         struct door door; /* its sandbox */
         TAILQ_ENTRY(e2b_build) link;
         char id[E2B_ID_SIZE];
-        char *name; /* of the template */
+        char *name;   /* of the template */
+        json_t *tags; /* texts; the first is kept first */
+        size_t tagged;
         TAILQ_HEAD(e2b_layers, e2b_layer) layers;
         enum { BUILD_WAITING, BUILD_RUNNING, BUILD_READY, BUILD_FAILED } state;
         uint64_t touched_ns; /* the last sign of its client before it began, monotonic */
@@ -39,8 +45,8 @@ struct e2b_build {
         void (*then)(struct e2b_build *b, const struct door_reply *reply); /* NULL: the reply does not matter */
 };
 
-/* name: copied. NULL: no memory. Old builds that have ended are forgotten. */
-struct e2b_build *e2b_build_new(struct daemon *d, const char *name);
+/* name: copied; tags: referenced. NULL: no memory. Old builds that have ended are forgotten. */
+struct e2b_build *e2b_build_new(struct daemon *d, const char *name, json_t *tags);
 /* id: NULL: the newest of the template. */
 struct e2b_build *e2b_build_find(const struct e2b *e2b, const char *name, const char *id);
 /* A whole one. */
@@ -55,5 +61,26 @@ void e2b_builds_done(struct e2b *e2b);
 json_t *e2b_login_command(int has_root, const char *user, const char *text);
 /* True if the request has the token of a layer's URL. */
 int e2b_is_layer_upload(const struct daemon *d, const struct http_request *request);
+
+/* -- names and tags ---------------------------------------------------------------------------------------------- */
+
+#define E2B_TAG "default"
+#define E2B_NAME_SIZE 63 /* of a snapshot */
+#define E2B_TAGS_MAX 16
+
+struct e2b_reference {
+        char name[E2B_NAME_SIZE + 1], tag[E2B_NAME_SIZE + 1];
+        char snapshot[4 * E2B_NAME_SIZE + 3]; /* in which the tag lies */
+        int has_tag;                          /* the text has one; else it is the default */
+};
+
+/* NAME or NAME:TAG. 0: it is neither. */
+int e2b_reference_read(const char *text, struct e2b_reference *ret);
+/* The same; 0: the request was refused. */
+int e2b_reference_check(struct e2b_request *q, const char *text, struct e2b_reference *ret);
+/* A tag of the template; the same. */
+int e2b_tag_check(struct e2b_request *q, const char *name, const json_t *tag, struct e2b_reference *ret);
+/* Of snapshot.copy, which gives a snapshot the tag. labels: stolen. */
+json_t *e2b_tag_params(const char *snapshot, const struct e2b_reference *to, json_t *labels);
 
 #endif

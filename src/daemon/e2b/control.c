@@ -352,6 +352,7 @@ static void find_image(struct e2b_request *q, const struct door_reply *reply)
 void e2b_on_create(struct e2b_request *q)
 {
         const char *template = e2b_text(q->body, "templateID"), *absent = unsupported(q->body);
+        struct e2b_reference of;
         json_t *params;
 
         if (!template)
@@ -361,7 +362,9 @@ void e2b_on_create(struct e2b_request *q)
                            absent);
         else if (!e2b_is_own_image(template)) {
                 q->fail = find_image;
-                e2b_call(q, "snapshot.get", json_pack("{s:s}", "snapshot", template), NULL, on_snapshot);
+                e2b_call(q, "snapshot.get",
+                         json_pack("{s:s}", "snapshot", e2b_reference_read(template, &of) ? of.snapshot : template),
+                         NULL, on_snapshot);
         } else if ((params = params_of(q, template))) {
                 create(q, params);
         }

@@ -189,17 +189,6 @@ void e2b_on_snapshots(struct e2b_request *q)
         e2b_call(q, "snapshot.list", json_object(), NULL, on_snapshots);
 }
 
-static void on_deleted(struct e2b_request *q, const struct door_reply *reply)
-{
-        (void)reply;
-        e2b_answer_empty(q);
-}
-
-void e2b_on_template_delete(struct e2b_request *q)
-{
-        e2b_call(q, "snapshot.delete", json_pack("{s:s}", "snapshot", q->parts[0]), NULL, on_deleted);
-}
-
 /* -- metrics ----------------------------------------------------------------------------------------------------- */
 
 static json_int_t limit_of(const json_t *described, const char *name)

@@ -242,9 +242,35 @@ static void forward(struct daemon *d, struct http_request *request, int64_t prin
         no_such_port(request, &e);
 }
 
+/* A part of a path may be encoded: NAME%3ATAG. False: the request was refused. */
+static int decode_parts(struct e2b_request *q)
+{
+        for (size_t i = 0; i < DOOR_PARTS; i++) {
+                struct cloche_err e = {0};
+                json_t *text, *pair = NULL;
+
+                if (!q->parts[i] || !strchr(q->parts[i], '%'))
+                        continue;
+                text = json_sprintf("part=%s", q->parts[i]);
+                free(q->parts[i]);
+                q->parts[i] = NULL;
+                if (query_parse(text ? json_string_value(text) : "", &pair, &e) == 0 && e2b_text(pair, "part"))
+                        q->parts[i] = strdup(e2b_text(pair, "part"));
+                json_decref(pair);
+                json_decref(text);
+                if (!q->parts[i]) {
+                        e2b_refuse(q, 400, "invalid_argument", "the path: %s", e.code ? e.msg : "malformed");
+                        return 0;
+                }
+        }
+        return 1;
+}
+
 /* The route is found and the sender may use it. */
 static void handle(struct e2b_request *q)
 {
+        if (!decode_parts(q))
+                return;
         if (strstr(q->route->path, "/sandboxes/{id}")) {
                 q->door.sandbox = q->parts[0];
                 q->parts[0] = NULL;

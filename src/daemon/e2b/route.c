@@ -39,8 +39,12 @@ static const struct e2b_route control[] = {
         {"GET", "/templates", E2B_CONTROL, e2b_on_template_list},
         {"GET", "/v2/templates", E2B_CONTROL, e2b_on_template_list},
         {"GET", "/templates/aliases/{id}", E2B_CONTROL, e2b_on_template_alias},
+        {"POST", "/templates/tags", E2B_CONTROL, e2b_on_tags_assign},
+        {"DELETE", "/templates/tags", E2B_CONTROL, e2b_on_tags_remove}, /* before that of a template */
+        {"GET", "/templates/{id}/tags", E2B_CONTROL, e2b_on_tags},
         {"GET", "/templates/{id}", E2B_CONTROL, e2b_on_template_get},
         {"DELETE", "/templates/{id}", E2B_CONTROL, e2b_on_template_delete},
+        {"PATCH", "/v2/templates/{id}", E2B_CONTROL, e2b_on_template_update},
         {"GET", E2B_LAYER_PATH, E2B_CONTROL, e2b_on_layer_get},
         {"PUT", E2B_LAYER_PATH, E2B_FILES, e2b_on_layer_put},
         {"POST", "/v2/templates/{id}/builds/{id}", E2B_CONTROL, e2b_on_build_start},

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_SIZE 63
 #define HASH_SIZE 64
 #define STEPS_MAX 1000
 #define BUILDS_MOST 8
@@ -18,46 +17,62 @@
 
 /* -- names ------------------------------------------------------------------------------------------------------- */
 
-/* True, or the request is refused. */
-static int check_name(struct e2b_request *q, const char *name)
+/* True, or the request is refused. "--" begins the tag in the name of a snapshot. */
+static int check_name(struct e2b_request *q, const struct e2b_reference *of)
 {
         static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-";
+        const char *name = of->name;
         size_t size = strlen(name);
 
-        if (size > 0 && size <= NAME_SIZE && name[strspn(name, letters)] == '\0' && name[0] != '-' &&
-            name[size - 1] != '-' && !e2b_is_own_image(name))
+        if (size > 0 && name[strspn(name, letters)] == '\0' && name[0] != '-' && name[size - 1] != '-' &&
+            !strstr(name, "--") && !e2b_is_own_image(name))
                 return 1;
         e2b_refuse(q, 400, "invalid_argument",
-                   "'name' must be 1 to %d letters, digits and '-', without a tag, and none of the templates there "
-                   "are always, not '%.80s'",
-                   NAME_SIZE, name);
+                   "'name' must be letters, digits and single '-', and none of the templates there are always, not "
+                   "'%.80s'",
+                   name);
         return 0;
+}
+
+/* Snapshot names of the tags, in order: that of the name, then the others. NULL: the request was
+ * refused. */
+static json_t *tags_of(struct e2b_request *q, const struct e2b_reference *of)
+{
+        json_t *given = json_object_get(q->body, "tags"), *tags = json_array();
+        struct e2b_reference at;
+
+        if (of->has_tag || json_array_size(given) == 0)
+                json_array_append_new(tags, json_string(of->tag));
+        for (size_t i = 0; i < json_array_size(given); i++) {
+                if (!e2b_tag_check(q, of->name, json_array_get(given, i), &at)) {
+                        json_decref(tags);
+                        return NULL;
+                }
+                json_array_append(tags, json_array_get(given, i));
+        }
+        if (json_array_size(tags) <= E2B_TAGS_MAX)
+                return tags;
+        json_decref(tags);
+        e2b_refuse(q, 400, "invalid_argument", "'tags' must be at most %d texts", E2B_TAGS_MAX);
+        return NULL;
 }
 
 void e2b_on_template_create(struct e2b_request *q)
 {
-        static const char tag[] = ":default";
-        const char *given = e2b_text(q->body, "name");
-        size_t size = given ? strlen(given) : 0, cut = sizeof(tag) - 1;
-        json_t *tags = json_object_get(q->body, "tags");
+        struct e2b_reference of;
         struct e2b_build *b;
-        char *name;
+        json_t *tags;
 
-        if (size > cut && strcmp(given + size - cut, tag) == 0)
-                size -= cut;
-        name = strndup(given ? given : "", size);
-        if (json_array_size(tags) > 0) {
-                e2b_refuse(q, 400, "invalid_argument", "'tags' are not supported here (docs/e2b.md): leave them out");
-        } else if (name && check_name(q, name)) {
-                b = e2b_build_new(q->door.daemon, name);
-                if (b)
-                        e2b_answer(q, 202,
-                                   json_pack("{s:s, s:s, s:b, s:[s], s:[s], s:[s]}", "templateID", name, "buildID",
-                                             b->id, "public", 0, "names", name, "tags", "default", "aliases", name));
-                else
-                        e2b_refuse(q, 500, "internal", "out of memory");
-        }
-        free(name);
+        if (!e2b_reference_check(q, e2b_text(q->body, "name"), &of) || !check_name(q, &of) || !(tags = tags_of(q, &of)))
+                return;
+        b = e2b_build_new(q->door.daemon, of.name, tags);
+        if (b)
+                e2b_answer(q, 202,
+                           json_pack("{s:s, s:s, s:b, s:[s], s:O, s:[s]}", "templateID", b->name, "buildID", b->id,
+                                     "public", 0, "names", b->name, "tags", tags, "aliases", b->name));
+        else
+                e2b_refuse(q, 500, "internal", "out of memory");
+        json_decref(tags);
 }
 
 /* -- layers ------------------------------------------------------------------------------------------------------ */
@@ -300,82 +315,4 @@ void e2b_on_build_status(struct e2b_request *q)
         e2b_answer(q, 200,
                    json_pack("{s:s, s:s, s:s, s:[], s:o, s:O*}", "templateID", b->name, "buildID", b->id, "status",
                              states[b->state], "logs", "logEntries", page, "reason", b->reason));
-}
-
-/* -- templates that were built ----------------------------------------------------------------------------------- */
-
-static const char *build_of(const json_t *snapshot)
-{
-        return e2b_text(json_object_get(snapshot, "labels"), E2B_LABEL_BUILD);
-}
-
-/* As the clients know them; limits are those of each sandbox. */
-static json_t *template_of(const json_t *snapshot)
-{
-        json_t *name = json_object_get(snapshot, "snapshot"), *at = json_object_get(snapshot, "createdAt");
-
-        return json_pack("{s:O, s:s, s:i, s:i, s:i, s:b, s:[O], s:[O], s:O, s:O, s:n, s:n, s:i, s:i, s:s, s:s}",
-                         "templateID", name, "buildID", build_of(snapshot), "cpuCount", 1, "memoryMB", 0, "diskSizeMB",
-                         0, "public", 0, "aliases", name, "names", name, "createdAt", at, "updatedAt", at, "createdBy",
-                         "lastSpawnedAt", "spawnCount", 0, "buildCount", 1, "envdVersion", E2B_ENVD_VERSION,
-                         "buildStatus", "ready");
-}
-
-static void on_all(struct e2b_request *q, const struct door_reply *reply)
-{
-        const json_t *snapshots = json_object_get(reply->result, "snapshots");
-        json_t *all = json_array();
-
-        for (size_t i = 0; i < json_array_size(snapshots); i++)
-                if (build_of(json_array_get(snapshots, i)))
-                        json_array_append_new(all, template_of(json_array_get(snapshots, i)));
-        e2b_answer(q, 200, all);
-}
-
-void e2b_on_template_list(struct e2b_request *q)
-{
-        e2b_call(q, "snapshot.list", json_object(), NULL, on_all);
-}
-
-static void on_alias(struct e2b_request *q, const struct door_reply *reply)
-{
-        (void)reply;
-        e2b_answer(q, 200, json_pack("{s:s, s:b}", "templateID", q->parts[0], "public", 0));
-}
-
-static void on_none(struct e2b_request *q, const struct door_reply *reply)
-{
-        (void)reply;
-        e2b_refuse(q, 404, "not_found", "template '%.120s' not found", q->parts[0]);
-}
-
-void e2b_on_template_alias(struct e2b_request *q)
-{
-        if (e2b_is_own_image(q->parts[0])) {
-                on_alias(q, NULL);
-                return;
-        }
-        q->fail = on_none;
-        e2b_call(q, "snapshot.get", json_pack("{s:s}", "snapshot", q->parts[0]), NULL, on_alias);
-}
-
-static void on_template(struct e2b_request *q, const struct door_reply *reply)
-{
-        json_t *template, *at = json_object_get(reply->result, "createdAt");
-
-        if (!build_of(reply->result)) {
-                on_none(q, reply);
-                return;
-        }
-        template = template_of(reply->result);
-        json_object_set_new(template, "builds",
-                            json_pack("[{s:s, s:s, s:O, s:O, s:i, s:i}]", "buildID", build_of(reply->result), "status",
-                                      "ready", "createdAt", at, "updatedAt", at, "cpuCount", 1, "memoryMB", 0));
-        e2b_answer(q, 200, template);
-}
-
-void e2b_on_template_get(struct e2b_request *q)
-{
-        q->fail = on_none;
-        e2b_call(q, "snapshot.get", json_pack("{s:s}", "snapshot", q->parts[0]), NULL, on_template);
 }
