@@ -100,7 +100,32 @@ test("large files come back as they went", async () => {
         assert.equal((await box.files.getInfo("large2")).size, bytes.length);
         await box.files.write("packed", new Blob([bytes]), { gzip: true });
         assert.equal((await box.commands.run("cmp packed large && echo same")).stdout, "same\n");
-        await fails(box.files.write("tagged", "x", { metadata: { author: "a" } }), "InvalidArgumentError", /metadata of files/);
+});
+
+test("metadata belong to the file of an upload", async () => {
+        const of = async (path, from = box) => (await from.files.getInfo(path)).metadata;
+        const written = await box.files.write("meta/a", "1", { metadata: { Author: "a", kind: "x y" } });
+        assert.deepEqual([written.metadata, await of("meta/a")], [{ author: "a", kind: "x y" }, { author: "a", kind: "x y" }]);
+        await Promise.all(["b", "c", "d"].map((name) => box.files.write(`meta/${name}`, "1", { metadata: { name } })));
+        assert.deepEqual((await box.files.list("meta")).map((one) => one.metadata?.name ?? one.metadata?.author).sort(), ["a", "b", "c", "d"]);
+        await box.files.write("meta/b", "2"); // without: it has none
+        await box.files.rename("meta", "meta2");
+        await box.files.write("meta/c", "1");
+        assert.deepEqual([await of("meta2/a"), await of("meta2/b"), await of("meta2/c"), await of("meta/c")], [{ author: "a", kind: "x y" }, undefined, { name: "c" }, undefined]);
+        await box.files.remove("meta2/c");
+        await box.files.makeDir("meta2/c");
+        assert.equal(await of("meta2/c"), undefined);
+        const [fork] = await box.fork({ timeoutMs: 60_000 });
+        const { snapshotId } = await box.createSnapshot();
+        const begun = await Sandbox.create(snapshotId, { timeoutMs: 60_000 });
+        assert.deepEqual([await of("meta2/d", fork), await of("meta2/d", begun)], [{ name: "d" }, { name: "d" }]);
+        assert.equal((await box.getInfo()).metadata["e2b.files"], undefined);
+        for (const own of [fork, begun]) await own.kill();
+        await Sandbox.deleteSnapshot(snapshotId);
+        await fails(box.files.write("meta/e", "x", { metadata: { "a b": "1" } }), "InvalidArgumentError");
+        const many = async () => { for (let i = 0; i < 40; i++) await box.files.write(`meta/m${i}`, "x", { metadata: { long: "x".repeat(4000) } }); };
+        await fails(many(), "NotEnoughSpaceError", /128 KiB/);
+        await box.files.remove("meta");
 });
 
 test("a watch tells of changes until it is stopped", async () => {

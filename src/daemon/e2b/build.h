@@ -5,8 +5,7 @@
 
 #include "sandbox.h"
 
-#define E2B_LABEL_BUILD E2B_LABEL "build"       /* of the sandbox and of the snapshot */
-#define E2B_LABEL_SETTINGS E2B_LABEL "settings" /* of the snapshot: an object as text: env, cwd, user, start, ready */
+#define E2B_LABEL_BUILD E2B_LABEL "build" /* of the sandbox and of the snapshot */
 
 #define E2B_LABEL_NAME E2B_LABEL "name" /* of the snapshot of a template: its name, without the tag */
 #define E2B_LABEL_TAG E2B_LABEL "tag"
@@ -80,7 +79,7 @@ int e2b_reference_read(const char *text, struct e2b_reference *ret);
 int e2b_reference_check(struct e2b_request *q, const char *text, struct e2b_reference *ret);
 /* A tag of the template; the same. */
 int e2b_tag_check(struct e2b_request *q, const char *name, const json_t *tag, struct e2b_reference *ret);
-/* Of snapshot.copy, which gives a snapshot the tag. labels: stolen. */
+/* Parameters of snapshot.copy, which gives a snapshot the tag. labels: stolen. */
 json_t *e2b_tag_params(const char *snapshot, const struct e2b_reference *to, json_t *labels);
 
 #endif

@@ -282,15 +282,16 @@ static void create(struct e2b_request *q, json_t *params)
 
 static void on_snapshot(struct e2b_request *q, const struct door_reply *reply)
 {
-        json_t *params = params_of(q, e2b_text(q->body, "templateID")), *settings = e2b_settings(reply->result), *env,
-               *text = json_object_get(json_object_get(reply->result, "labels"), E2B_LABEL_SETTINGS);
+        static const char *const kept[] = {E2B_LABEL_SETTINGS, E2B_LABEL_FILES};
+        json_t *params = params_of(q, e2b_text(q->body, "templateID")), *settings = e2b_settings(reply->result), *env;
 
         if (params) {
                 env = json_deep_copy(json_object_get(settings, "env"));
                 json_object_update_missing(json_object_get(params, "env"), env);
                 json_object_set(params, "snapshot", json_object_get(reply->result, "snapshot"));
-                if (text)
-                        json_object_set(json_object_get(params, "labels"), E2B_LABEL_SETTINGS, text);
+                for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+                        door_put(json_object_get(params, "labels"), kept[i],
+                                 json_incref(json_object_get(json_object_get(reply->result, "labels"), kept[i])));
                 json_decref(env);
                 create(q, params);
         }
@@ -742,10 +743,10 @@ void e2b_on_resume(struct e2b_request *q)
 
 /* -- network ----------------------------------------------------------------------------------------------------- */
 
-static void relabel(struct e2b_request *q, const struct door_reply *reply)
+static json_t *change_network(struct e2b_request *q, const json_t *described)
 {
-        json_t *labels = json_deep_copy(json_object_get(reply->result, "labels")),
-               *options = e2b_options(reply->result);
+        json_t *labels = json_deep_copy(json_object_get(described, "labels")), *options = e2b_options(described),
+               *params = NULL;
         int has_internet = !json_is_false(json_object_get(q->body, "allow_internet_access")), is_refused;
         json_t *policy = policy_of(q, q->body, has_internet, &is_refused);
         char *text;
@@ -755,17 +756,23 @@ static void relabel(struct e2b_request *q, const struct door_reply *reply)
                 json_object_set(options, "network", q->body);
                 text = json_dump_text(options, JSON_COMPACT);
                 door_put(labels, E2B_LABEL_OPTIONS, text ? json_string(text) : NULL);
-                e2b_call(q, "sandbox.update", json_pack("{s:O, s:o}", "labels", labels, "network", policy), NULL,
-                         emptied);
+                params = json_pack("{s:O, s:o}", "labels", labels, "network", policy);
                 free(text);
         }
         json_decref(labels);
         json_decref(options);
+        return params;
+}
+
+static void network_found(struct e2b_request *q, const struct door_reply *reply)
+{
+        (void)reply;
+        e2b_labels_change(q, change_network, emptied);
 }
 
 void e2b_on_network(struct e2b_request *q)
 {
-        e2b_find(q, relabel);
+        e2b_find(q, network_found);
 }
 
 /* -- the API itself ---------------------------------------------------------------------------------------------- */

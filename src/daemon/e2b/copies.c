@@ -143,9 +143,13 @@ static void on_taken(struct e2b_request *q, const struct door_reply *reply)
 static void snapshot_found(struct e2b_request *q, const struct door_reply *reply)
 {
         const char *name = e2b_text(q->body, "name");
-        json_t *params = name ? json_pack("{s:s, s:b}", "snapshot", name, "replace", 1) : json_object();
+        json_t *params = name ? json_pack("{s:s, s:b}", "snapshot", name, "replace", 1) : json_object(),
+               *labels = json_object_get(reply->result, "labels");
 
-        (void)reply;
+        /* A sandbox that begins with it has labels of its own, but these. */
+        json_object_set_new(params, "labels",
+                            json_pack("{s:O*, s:O*}", E2B_LABEL_SETTINGS, json_object_get(labels, E2B_LABEL_SETTINGS),
+                                      E2B_LABEL_FILES, json_object_get(labels, E2B_LABEL_FILES)));
         e2b_call(q, "sandbox.snapshot", params, NULL, on_taken);
 }
 

@@ -1,6 +1,6 @@
 /* Files of envd (filesystem.Filesystem). Runs in: cloched-engine, on its loop, with the
  * rights of the daemon's user. */
-#include "internal.h"
+#include "sandbox.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static const char *type_of(const char *type)
 }
 
 /* All files belong to the one user of a sandbox, or look as if. */
-json_t *e2b_entry_of(const json_t *file, const struct buf *attachments)
+json_t *e2b_entry_of(const json_t *file, const struct buf *attachments, const json_t *metadata)
 {
         const char *type = e2b_text(file, "type");
         json_int_t mode = json_integer_value(json_object_get(file, "mode"));
@@ -44,6 +44,7 @@ json_t *e2b_entry_of(const json_t *file, const struct buf *attachments)
                                   "mode", mode, "permissions", permissions_of(type, mode), "owner", E2B_USER, "group",
                                   E2B_USER, "modifiedTime", json_object_get(file, "modifiedAt"));
 
+        door_put(entry, "metadata", json_incref(json_object_get(metadata, e2b_text(entry, "path"))));
         return door_put(entry, "symlinkTarget",
                         json_object_get(file, "target") ? door_string(json_object_get(file, "target"), attachments)
                                                         : NULL);
@@ -58,7 +59,10 @@ static json_t *path_param(const struct e2b_request *q, const char *name)
 
 static void on_entry(struct e2b_request *q, const struct door_reply *reply)
 {
-        e2b_answer(q, 200, json_pack("{s:o}", "entry", e2b_entry_of(reply->result, reply->attachments)));
+        json_t *metadata = e2b_metadata(q->described);
+
+        e2b_answer(q, 200, json_pack("{s:o}", "entry", e2b_entry_of(reply->result, reply->attachments, metadata)));
+        json_decref(metadata);
 }
 
 static void stat_of(struct e2b_request *q, const char *name)
@@ -129,16 +133,17 @@ static void on_listed(struct e2b_request *q, const struct door_reply *reply)
 {
         const json_t *files = json_object_get(reply->result, "entries");
         json_int_t depth = json_integer_value(json_object_get(q->body, "depth"));
-        json_t *entries = json_array();
+        json_t *entries = json_array(), *metadata = e2b_metadata(q->described);
 
         for (size_t i = 0; i < json_array_size(files); i++) {
                 const json_t *file = json_array_get(files, i);
                 json_t *relative = door_string(json_object_get(file, "relativePath"), reply->attachments);
 
                 if (depth_of(json_string_value(relative)) <= (size_t)(depth ? depth : 1))
-                        json_array_append_new(entries, e2b_entry_of(file, reply->attachments));
+                        json_array_append_new(entries, e2b_entry_of(file, reply->attachments, metadata));
                 json_decref(relative);
         }
+        json_decref(metadata);
         e2b_answer(q, 200, json_pack("{s:o}", "entries", entries));
 }
 
@@ -163,10 +168,41 @@ void e2b_on_list_dir(struct e2b_request *q)
 
 /* -- move and remove --------------------------------------------------------------------------------------------- */
 
-static void on_moved(struct e2b_request *q, const struct door_reply *reply)
+static json_t *change_metadata(struct e2b_request *q, const json_t *described)
+{
+        const char *name = e2b_text(q->body, "source") ? "source" : "path";
+        json_t *from = path_param(q, name), *to = e2b_text(q->body, "source") ? path_param(q, "destination") : NULL,
+               *all = e2b_metadata_move(described, json_string_value(from), json_string_value(to));
+
+        json_decref(from);
+        json_decref(to);
+        return e2b_metadata_put(q, described, all);
+}
+
+/* Metadata go with their file, if there are any. */
+static void take_metadata(struct e2b_request *q, const char *name, e2b_then then)
+{
+        json_t *from = path_param(q, name), *to = path_param(q, "destination");
+
+        if (e2b_has_metadata(q->described, json_string_value(from)) ||
+            (e2b_text(q->body, "source") && e2b_has_metadata(q->described, json_string_value(to))))
+                e2b_labels_change(q, change_metadata, then);
+        else
+                then(q, NULL);
+        json_decref(from);
+        json_decref(to);
+}
+
+static void on_taken(struct e2b_request *q, const struct door_reply *reply)
 {
         (void)reply;
         stat_of(q, "destination");
+}
+
+static void on_moved(struct e2b_request *q, const struct door_reply *reply)
+{
+        (void)reply;
+        take_metadata(q, "source", on_taken);
 }
 
 static void on_parent(struct e2b_request *q, const struct door_reply *reply)
@@ -202,10 +238,16 @@ void e2b_on_move(struct e2b_request *q)
         e2b_with_sandbox(q, move);
 }
 
-static void on_removed(struct e2b_request *q, const struct door_reply *reply)
+static void on_forgotten(struct e2b_request *q, const struct door_reply *reply)
 {
         (void)reply;
         e2b_answer(q, 200, json_object());
+}
+
+static void on_removed(struct e2b_request *q, const struct door_reply *reply)
+{
+        (void)reply;
+        take_metadata(q, "path", on_forgotten);
 }
 
 static void remove_path(struct e2b_request *q)

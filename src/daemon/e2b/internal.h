@@ -55,6 +55,9 @@ const struct e2b_route *e2b_route_find(const char *verb, const char *path, unsig
 
 typedef void (*e2b_then)(struct e2b_request *q, const struct door_reply *reply);
 
+/* The parameters of sandbox.update, a new reference; NULL: the request was refused. */
+typedef json_t *(*e2b_change)(struct e2b_request *q, const json_t *described);
+
 struct e2b_request {
         struct door door;
         TAILQ_ENTRY(e2b_request) link;
@@ -75,6 +78,9 @@ struct e2b_request {
         void (*on_taken)(struct e2b_request *q); /* the client has read some of the answer */
         void (*on_body)(struct e2b_request *q, const void *bytes, size_t size);
         void (*on_whole)(struct e2b_request *q); /* the body ended */
+        /* A change of labels, which waits for that of another request; NULL: none. */
+        e2b_change change;
+        e2b_then changed;
         /* For the handler. */
         void *state;
         void (*state_done)(void *state);
@@ -86,6 +92,7 @@ struct e2b_watcher;
 
 struct e2b {
         TAILQ_HEAD(e2b_requests, e2b_request) requests;
+        const struct e2b_request *labeler; /* the one that changes labels, or NULL */
         TAILQ_HEAD(e2b_processes, e2b_process) processes;
         TAILQ_HEAD(e2b_builds, e2b_build) builds;
         size_t layer_bytes; /* of all builds */
@@ -147,8 +154,8 @@ void e2b_with_sandbox(struct e2b_request *q, void (*then)(struct e2b_request *q)
 
 /* -- files ----------------------------------------------------------------------------------------------------- */
 
-/* A file of the core, as the API describes it; a new reference. */
-json_t *e2b_entry_of(const json_t *file, const struct buf *attachments);
+/* A file of the core, as the API describes it; a new reference. metadata: of e2b_metadata(), or NULL. */
+json_t *e2b_entry_of(const json_t *file, const struct buf *attachments, const json_t *metadata);
 
 /* -- processes ------------------------------------------------------------------------------------------------- */
 

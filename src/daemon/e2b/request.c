@@ -110,6 +110,7 @@ void e2b_call(struct e2b_request *q, const char *method, json_t *params, const s
 
 void e2b_request_free(struct e2b_request *q)
 {
+        e2b_labels_release(q);
         door_done(&q->door);
         if (q->state_done)
                 q->state_done(q->state);

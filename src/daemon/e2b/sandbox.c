@@ -33,6 +33,11 @@ json_t *e2b_settings(const json_t *described)
         return label_of(described, E2B_LABEL_SETTINGS);
 }
 
+json_t *e2b_metadata(const json_t *described)
+{
+        return label_of(described, E2B_LABEL_FILES);
+}
+
 int e2b_is_running(const json_t *described)
 {
         const char *state = e2b_text(described, "state");

@@ -14,6 +14,23 @@ json_t *e2b_describe_in_detail(const struct e2b_request *q, const json_t *descri
 /* The settings of a template that was built, from the labels of a snapshot or a sandbox: {env, cwd,
  * user, start, ready}; an empty object if there are none. */
 json_t *e2b_settings(const json_t *described);
+#define E2B_LABEL_FILES E2B_LABEL "files"       /* an object as text: {path: {key: value}} */
+#define E2B_LABEL_SETTINGS E2B_LABEL "settings" /* of the snapshot: an object as text: env, cwd, user, start, ready */
+
+/* -- labels and metadata of files -------------------------------------------------------------------------------- */
+
+/* Change the labels of the sandbox, one request at a time; q->described is the sandbox after that. */
+void e2b_labels_change(struct e2b_request *q, e2b_change change, e2b_then then);
+void e2b_labels_release(struct e2b_request *q);                 /* at the end of a request */
+json_t *e2b_metadata(const json_t *described);                  /* of all its files, by path; a new reference */
+int e2b_has_metadata(const json_t *described, const char *dir); /* that file has, or one below it */
+/* The metadata after a move of a file or directory; to: NULL: after its removal. A new reference. */
+json_t *e2b_metadata_move(const json_t *described, const char *from, const char *to);
+/* Parameters of sandbox.update, as an e2b_change returns them. all: stolen. */
+json_t *e2b_metadata_put(struct e2b_request *q, const json_t *described, json_t *all);
+/* The metadata that the headers of an upload state; NULL: the request was refused. */
+json_t *e2b_metadata_of_headers(struct e2b_request *q);
+
 /* The network of a sandbox whose creator states none. */
 json_t *e2b_network(const struct daemon *d);
 /* The variables that the programs of all sandboxes have; a new reference. */

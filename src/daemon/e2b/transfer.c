@@ -1,7 +1,7 @@
 /* Whole files of envd: GET and POST of /files. Uploads are written in place, piece by piece,
  * so that a watcher sees the file itself. Runs in: cloched-engine, on its loop, with the
  * rights of the daemon's user. */
-#include "internal.h"
+#include "sandbox.h"
 
 #include "base/err.h"
 #include "daemon/http/form.h"
@@ -118,6 +118,7 @@ struct upload {
         json_t *path;  /* of the part under way */
         char *name;    /* the file name that this part states; NULL: none */
         json_t *files; /* the answer */
+        json_t *metadata;
         uint64_t parts;
         z_stream inflater;
         int is_gzip, is_inflated; /* is_inflated: the compressed body has ended */
@@ -145,6 +146,7 @@ static void upload_done(void *state)
                 (void)inflateEnd(&u->inflater);
         json_decref(u->path);
         json_decref(u->files);
+        json_decref(u->metadata);
         free(u->name);
         free(u);
 }
@@ -159,8 +161,9 @@ static void on_written(struct e2b_request *q, const struct door_reply *reply)
 
         (void)reply;
         if (piece->begins)
-                json_array_append_new(u->files, json_pack("{s:s, s:s, s:s}", "path", path ? path : "", "name",
-                                                          slash ? slash + 1 : "", "type", "file"));
+                json_array_append_new(u->files, json_pack("{s:s, s:s, s:s, s:O*}", "path", path ? path : "", "name",
+                                                          slash ? slash + 1 : "", "type", "file", "metadata",
+                                                          json_object_size(u->metadata) > 0 ? u->metadata : NULL));
         u->waiting_bytes -= piece->bytes.size;
         TAILQ_REMOVE(&u->pieces, piece, link);
         piece_free(piece);
@@ -187,6 +190,38 @@ static void write_piece(struct upload *u, const struct piece *piece)
         e2b_call(u->q, "file.write", params, &piece->bytes, on_written);
 }
 
+static json_t *change_metadata(struct e2b_request *q, const json_t *described)
+{
+        const struct upload *u = q->state;
+        json_t *all = e2b_metadata(described);
+
+        for (size_t i = 0; i < json_array_size(u->files); i++) {
+                const char *path = e2b_text(json_array_get(u->files, i), "path");
+
+                if (json_object_size(u->metadata) > 0)
+                        json_object_set(all, path, u->metadata);
+                else
+                        (void)json_object_del(all, path);
+        }
+        return e2b_metadata_put(q, described, all);
+}
+
+static void on_whole_written(struct e2b_request *q, const struct door_reply *reply)
+{
+        (void)reply;
+        e2b_answer(q, 200, json_incref(((struct upload *)q->state)->files));
+}
+
+/* The files have metadata now, or an earlier one of them had. */
+static int has_metadata(const struct upload *u)
+{
+        int is_there = json_object_size(u->metadata) > 0;
+
+        for (size_t i = 0; i < json_array_size(u->files); i++)
+                is_there |= e2b_has_metadata(u->q->described, e2b_text(json_array_get(u->files, i), "path"));
+        return is_there;
+}
+
 static void go_on(struct upload *u)
 {
         const struct piece *piece = TAILQ_FIRST(&u->pieces);
@@ -198,8 +233,10 @@ static void go_on(struct upload *u)
                 return;
         if (piece)
                 write_piece(u, piece);
+        else if (u->is_whole && has_metadata(u))
+                e2b_labels_change(u->q, change_metadata, on_whole_written);
         else if (u->is_whole)
-                e2b_answer(u->q, 200, json_incref(u->files));
+                on_whole_written(u->q, NULL);
 }
 
 static void refuse_body(struct upload *u, const char *why)
@@ -331,14 +368,6 @@ static int is_of_type(const struct e2b_request *q, const char *type)
         return text && strncasecmp(text, type, strlen(type)) == 0;
 }
 
-static int find_metadata(void *data, const char *name, const char *value)
-{
-        static const char prefix[] = "X-Metadata-";
-
-        (void)value;
-        return *(int *)data = strncasecmp(name, prefix, sizeof(prefix) - 1) == 0;
-}
-
 void e2b_on_upload(struct e2b_request *q)
 {
         static const struct http_form_handler handler = {.on_piece = on_piece};
@@ -346,13 +375,9 @@ void e2b_on_upload(struct e2b_request *q)
         int is_form = is_of_type(q, "multipart/form-data");
         struct upload *u;
 
-        int has_metadata = 0, is_gzip = encoding && strcasecmp(encoding, "gzip") == 0;
+        int is_gzip = encoding && strcasecmp(encoding, "gzip") == 0;
+        json_t *metadata;
 
-        http_request_headers(q->request, find_metadata, &has_metadata);
-        if (has_metadata) {
-                e2b_refuse(q, 400, "invalid_argument", "metadata of files is not supported here (docs/e2b.md)");
-                return;
-        }
         if (encoding && !is_gzip && strcasecmp(encoding, "identity") != 0) {
                 e2b_refuse(q, 400, "invalid_argument",
                            "Content-Encoding '%.40s' is not supported: send the file as it is", encoding);
@@ -363,12 +388,17 @@ void e2b_on_upload(struct e2b_request *q)
                            "Content-Type must be multipart/form-data or application/octet-stream");
                 return;
         }
+        metadata = e2b_metadata_of_headers(q);
+        if (!metadata)
+                return;
         u = calloc(1, sizeof(*u));
         if (!u) {
+                json_decref(metadata);
                 e2b_refuse(q, 500, "internal", "out of memory");
                 return;
         }
         TAILQ_INIT(&u->pieces);
+        u->metadata = metadata;
         u->q = q;
         u->files = json_array();
         u->path = query_path(q);

@@ -74,7 +74,7 @@ static void on_looked(struct door *door, const struct door_reply *reply)
 
         if (!reply->e)
                 json_object_set_new(json_object_get(event->message, "filesystem"), "entry",
-                                    e2b_entry_of(reply->result, reply->attachments));
+                                    e2b_entry_of(reply->result, reply->attachments, NULL));
         json_decref(event->path);
         event->path = NULL;
         look(w);
