@@ -27,7 +27,7 @@ const fails = async (promise, name, pattern = /./) => {
 test("a key that is wrong is refused", async () => {
         await fails(Sandbox.create({ apiKey: "e2b_0123456789abcdef0123456789abcdef01234567" }), "AuthenticationError", /API key/);
         await fails(Sandbox.create("no-such-template"), "SandboxError", /template 'no-such-template' not found/);
-        await fails(Sandbox.create({ mcp: {} }), "NotFoundError").catch(() => {}); // another template
+        await fails(Sandbox.create({ mcp: {} }), "SandboxError", /template 'mcp-gateway' not found/);
         await fails(Sandbox.getInfo("inone"), "SandboxNotFoundError");
         assert.equal(await Sandbox.kill("inone"), false);
 });

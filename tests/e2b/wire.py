@@ -430,6 +430,33 @@ def test_a_sandbox_that_is_deleted_meanwhile_stays_so():
         equal(client.control("GET", "/v2/sandboxes")[1], [])
 
 
+def test_files_of_one_that_become_another():
+    with served() as (_, env):
+        client = Client(env)
+        box = client.box()
+        put = lambda path, text, **more: equal(client.data("POST", "/files?" + urlencode({"path": path}), box, text, Content_Type="application/octet-stream", **more)[0], 200)
+        compose = lambda **body: (lambda status, _, text: (status, json.loads(text)))(*client.data("POST", "/files/compose", box, json.dumps(body).encode()))
+        for name, text in (("it's 1", b"one"), ("two", b"two\n")):
+            put(name, text, X_Metadata_Key="v")
+        equal(compose(source_paths=["it's 1", "two"], destination="new/all"), (200, {"path": "/home/user/new/all", "name": "all", "type": "file"}))
+        equal(client.data("GET", "/files?path=new/all", box)[2], b"onetwo\n")
+        put("three", b"3")
+        equal(client.unary("/filesystem.Filesystem/Stat", box, {"path": "two"})[0], 404)
+        equal(compose(source_paths=["new/all", "three"], destination="new/all")[0], 200)  # onto itself
+        equal(client.data("GET", "/files?path=new/all", box)[2], b"onetwo\n3")
+        for body, code in (({"source_paths": ["none"], "destination": "x"}, 404), ({"source_paths": [], "destination": "x"}, 400), ({"source_paths": ["new/all"]}, 400), ({"source_paths": ["new/all", 1], "destination": "x"}, 400),
+                           ({"source_paths": ["new/all"], "destination": "x", "username": "root"}, 401), ({"source_paths": ["new/all"], "destination": "new"}, 500), ({"source_paths": ["new"], "destination": "x"}, 404)):
+            equal((body, compose(**body)[0]), (body, code))
+        equal([entry["name"] for entry in client.unary("/filesystem.Filesystem/ListDir", box, {"path": "", "depth": 2})[1]["entries"]], ["new", "all"])
+        wait_for(lambda: client.data("GET", "/metrics", box)[0] == 200, "there is a sample")
+        metrics = json.loads(client.data("GET", "/metrics", box)[2])
+        assert metrics["mem_used"] > 0 and metrics["mem_total"] > metrics["mem_used"] and metrics["ts"] > 0, metrics
+        equal(client.data("GET", "/metrics", {**box, "envdAccessToken": "none"})[0], 401)
+        for path, kind in (("/process.Process/Start", "connect+proto"), ("/process.Process/List", "proto")):
+            status, names, text = client.data("POST", path, box, b"\0\0\0\0\0", Content_Type="application/" + kind)
+            equal((status, json.loads(text)["code"], names["accept-post"]), (415, "unimplemented", "application/json, application/connect+json"))
+
+
 def test_a_template_that_does_not_come_up_leaves_no_sandbox():
     with served() as (_, env):
         client = Client(env)

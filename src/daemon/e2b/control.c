@@ -329,7 +329,7 @@ static void on_image(void *data, const json_t *result, const struct cloche_err *
 /* Refused by name: they would change nothing here, and the caller expects that they do. */
 static const char *unsupported(const json_t *body)
 {
-        static const char *const names[] = {"mcp", "iam"};
+        static const char *const names[] = {"iam"}; /* with mcp the client needs a template "mcp-gateway" */
 
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
                 const json_t *value = json_object_get(body, names[i]);

@@ -264,6 +264,37 @@ void e2b_on_metrics(struct e2b_request *q)
         e2b_find(q, metrics_found);
 }
 
+static void on_newest(struct e2b_request *q, const struct door_reply *reply)
+{
+        json_t *points = points_of(q, reply->result, 0, UINT64_MAX);
+        const json_t *point = json_array_get(points, json_array_size(points) - 1);
+
+        if (point)
+                e2b_answer(q, 200,
+                           json_pack("{s:O, s:O, s:O, s:O, s:O, s:O, s:O, s:O}", "ts",
+                                     json_object_get(point, "timestampUnix"), "cpu_count",
+                                     json_object_get(point, "cpuCount"), "cpu_used_pct",
+                                     json_object_get(point, "cpuUsedPct"), "mem_total",
+                                     json_object_get(point, "memTotal"), "mem_used", json_object_get(point, "memUsed"),
+                                     "mem_cache", json_object_get(point, "memCache"), "disk_used",
+                                     json_object_get(point, "diskUsed"), "disk_total",
+                                     json_object_get(point, "diskTotal")));
+        else
+                e2b_refuse(q, 503, "unavailable", "the sandbox has no sample yet: try again in a second");
+        json_decref(points);
+}
+
+static void ask_newest(struct e2b_request *q)
+{
+        e2b_call(q, "sandbox.metrics", json_object(), NULL, on_newest);
+}
+
+/* The newest sample alone, under the names of envd. */
+void e2b_on_metrics_of_envd(struct e2b_request *q)
+{
+        e2b_with_sandbox(q, ask_newest);
+}
+
 /* -- metrics of several ------------------------------------------------------------------------------------------ */
 
 struct several {

@@ -261,3 +261,120 @@ void e2b_on_remove(struct e2b_request *q)
 {
         e2b_with_sandbox(q, remove_path);
 }
+
+/* -- compose ----------------------------------------------------------------------------------------------------- */
+
+#define NO_SOURCE 44 /* exit code: the output is the path */
+#define SOURCES_MAX 1000
+
+static json_t *sources_of(const struct e2b_request *q)
+{
+        return json_object_get(q->body, "source_paths");
+}
+
+static json_t *change_composed(struct e2b_request *q, const json_t *described)
+{
+        json_t *all = e2b_metadata(described);
+
+        for (size_t i = 0; i <= json_array_size(sources_of(q)); i++) {
+                const char *source = json_string_value(json_array_get(sources_of(q), i));
+                json_t *path = e2b_path(source ? source : e2b_text(q->body, "destination"));
+
+                (void)json_object_del(all, json_string_value(path));
+                json_decref(path);
+        }
+        return e2b_metadata_put(q, described, all);
+}
+
+static void answer_composed(struct e2b_request *q, const struct door_reply *reply)
+{
+        json_t *path = path_param(q, "destination");
+        const char *slash = strrchr(json_string_value(path), '/');
+
+        (void)reply;
+        e2b_answer(q, 200, json_pack("{s:O, s:s, s:s}", "path", path, "name", slash ? slash + 1 : "", "type", "file"));
+        json_decref(path);
+}
+
+static void on_composed(struct e2b_request *q, const struct door_reply *reply)
+{
+        json_t *out = door_string(json_object_get(reply->result, "stdout"), reply->attachments),
+               *errors = door_string(json_object_get(reply->result, "stderr"), reply->attachments);
+        json_int_t code = json_integer_value(json_object_get(reply->result, "exitCode"));
+
+        if (code == NO_SOURCE)
+                e2b_refuse(q, 404, "not_found", "path '%.500s' does not exist or is no file", json_string_value(out));
+        else if (code != 0 && strstr(json_string_value(errors), "No space left"))
+                e2b_refuse(q, 507, "resource_exhausted", "%.500s", json_string_value(errors));
+        else if (code != 0)
+                e2b_refuse(q, 500, "internal", "%.500s", json_string_value(errors));
+        else if (e2b_has_metadata(q->described, "/"))
+                e2b_labels_change(q, change_composed, answer_composed);
+        else
+                answer_composed(q, reply);
+        json_decref(out);
+        json_decref(errors);
+}
+
+/* The destination first, then the sources. NULL: one is no path. */
+static json_t *compose_command(const struct e2b_request *q)
+{
+        static const char script[] =
+                "\nto=$1; shift\n"
+                "for f; do [ -f \"$f\" ] || { printf %s \"$f\"; exit 44; }; done\n"
+                "case $to in /*/*) mkdir -p -- \"${to%/*}\" || exit;; esac\n"
+                "if [ -d \"$to\" ]; then echo \"$to is a directory\" >&2; exit 1; fi\n"
+                "cat -- \"$@\" > \"$to.e2b-part\" && rm -f -- \"$@\" && mv -- \"$to.e2b-part\" \"$to\" && exit\n"
+                "rm -f -- \"$to.e2b-part\"; exit 1";
+        static const char begin[] = "set --";
+        _cleanup_buf_ struct buf out = BUF_INIT(8u << 20);
+        int r = buf_append(&out, begin, strlen(begin));
+
+        for (size_t i = 0; r == 0 && i <= json_array_size(sources_of(q)); i++) {
+                const json_t *one =
+                        i == 0 ? json_object_get(q->body, "destination") : json_array_get(sources_of(q), i - 1);
+                const char *text = json_string_value(one);
+                json_t *path = text && *text && strlen(text) == json_string_length(one) ? e2b_path(text) : NULL;
+
+                r = path ? buf_append(&out, " ", 1) : -1;
+                if (r == 0)
+                        r = buf_quote(&out, json_string_value(path));
+                json_decref(path);
+        }
+        if (r == 0)
+                r = buf_append(&out, script, strlen(script));
+        return r == 0 ? json_stringn(out.data, out.size) : NULL;
+}
+
+static void compose(struct e2b_request *q)
+{
+        const struct buf *bytes = http_request_body(q->request);
+        const char *user;
+        struct cloche_err e = {0};
+        json_t *command;
+
+        if (json_load_text(bytes->data ? bytes->data : "", bytes->size, &q->body, &e) < 0) {
+                e2b_refuse(q, 400, "invalid_argument", "the body: %s", e.msg);
+                return;
+        }
+        user = e2b_text(q->body, "username");
+        command = json_array_size(sources_of(q)) > 0 && json_array_size(sources_of(q)) <= SOURCES_MAX
+                          ? compose_command(q)
+                          : NULL;
+        if (user && *user && strcmp(user, E2B_USER) != 0 &&
+            !(strcmp(user, "root") == 0 && e2b_has_root(q->described))) {
+                json_decref(command);
+                e2b_refuse(q, 401, "unauthenticated", "invalid username: '%.80s'", user);
+        } else if (!command) {
+                e2b_refuse(q, 400, "invalid_argument",
+                           "'source_paths' must be 1 to %d paths, and 'destination' one more", SOURCES_MAX);
+        } else {
+                e2b_call(q, "exec", json_pack("{s:o, s:b}", "command", command, "fork", 1), NULL, on_composed);
+        }
+}
+
+/* Several files become one, and go. */
+void e2b_on_compose(struct e2b_request *q)
+{
+        e2b_with_sandbox(q, compose);
+}

@@ -186,6 +186,26 @@ static size_t open_envelope(const char **bytes, size_t size)
         return length == size - ENVELOPE_SIZE ? length : 0;
 }
 
+/* Clients before envd's JSON send protobuf. */
+static int is_binary(const struct e2b_request *q)
+{
+        const char *type = http_request_header(q->request, "Content-Type");
+
+        return type &&
+               (strcasecmp(type, "application/proto") == 0 || strcasecmp(type, "application/connect+proto") == 0 ||
+                strncasecmp(type, "application/grpc", 16) == 0);
+}
+
+/* Not as a stream: it would have to be of that type. */
+static void refuse_binary(struct e2b_request *q)
+{
+        http_add_header(q->request, "Accept-Post", "application/json, application/connect+json");
+        e2b_answer(q, 415,
+                   json_pack("{s:s, s:s}", "code", "unimplemented", "message",
+                             "binary messages (protobuf) are not supported: use a client that sends JSON "
+                             "(docs/e2b.md)"));
+}
+
 /* True if the body is what the route expects; else the request is refused. An absent
  * body is an empty object. */
 static int read_body(struct e2b_request *q)
@@ -197,6 +217,10 @@ static int read_body(struct e2b_request *q)
 
         if (q->route->plane == E2B_FILES)
                 return 1;
+        if ((q->route->plane == E2B_UNARY || q->route->plane == E2B_STREAM) && is_binary(q)) {
+                refuse_binary(q);
+                return 0;
+        }
         if (q->route->plane == E2B_STREAM && (size = open_envelope(&bytes, size)) == 0) {
                 e2b_refuse(q, 400, "invalid_argument",
                            "the body is not one envelope of application/connect+json, uncompressed");

@@ -55,6 +55,8 @@ static const struct e2b_route control[] = {
 static const struct e2b_route envd[] = {
         {"GET", "/health", E2B_FILES, e2b_on_health},
         {"GET", "/envs", E2B_FILES, e2b_on_envs},
+        {"GET", "/metrics", E2B_FILES, e2b_on_metrics_of_envd},
+        {"POST", "/files/compose", E2B_FILES, e2b_on_compose},
         {"GET", "/files", E2B_FILES, e2b_on_download},
         {"POST", "/files", E2B_FILES, e2b_on_upload},
         {"POST", PROCESS "Start", E2B_STREAM, e2b_on_start},

@@ -15,7 +15,7 @@ json_t *e2b_describe_in_detail(const struct e2b_request *q, const json_t *descri
  * user, start, ready}; an empty object if there are none. */
 json_t *e2b_settings(const json_t *described);
 #define E2B_LABEL_FILES E2B_LABEL "files"       /* an object as text: {path: {key: value}} */
-#define E2B_LABEL_SETTINGS E2B_LABEL "settings" /* of the snapshot: an object as text: env, cwd, user, start, ready */
+#define E2B_LABEL_SETTINGS E2B_LABEL "settings" /* of the snapshot, as text: {env, cwd, user, start, ready} */
 
 /* -- labels and metadata of files -------------------------------------------------------------------------------- */
 
