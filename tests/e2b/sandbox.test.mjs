@@ -253,7 +253,23 @@ test("volumes outlive sandboxes", async () => {
         const two = await Sandbox.create(mounts);
         assert.equal((await two.commands.run("cat /data/file")).stdout, "kept\n");
         await two.kill();
-        await assert.rejects(volume.readFile("/x"), /not found/); // of the daemon, not of the service
+        assert.equal(await volume.readFile("/file"), "kept\n");
+        assert.equal((await volume.writeFile("/dir/one", "1", { mode: 0o600 })).mode, 0o600);
+        await assert.rejects(volume.writeFile("/dir/one", "2"), /force/);
+        assert.equal((await volume.writeFile("/dir/one", new Blob(["2".repeat(3 << 20)]), { force: true })).size, 3 << 20);
+        assert.deepEqual([await volume.makeDir("/dir/a/b", { force: true }), await volume.getInfo("/dir/one")].map((one) => [one.path, one.name, one.type]), [["/dir/a/b", "b", "directory"], ["/dir/one", "one", "file"]]);
+        assert.deepEqual((await volume.list("/")).map((one) => one.path).sort(), ["/dir", "/file"]);
+        assert.deepEqual((await volume.list("/dir", { depth: 2 })).map((one) => one.path).sort(), ["/dir/a", "/dir/a/b", "/dir/one"]);
+        assert.equal((await volume.updateMetadata("/dir/one", { mode: 0o640 })).mode, 0o640);
+        await assert.rejects(volume.updateMetadata("/dir/one", { uid: 0 }), /mode/);
+        await volume.remove("/dir");
+        assert.deepEqual([await volume.exists("/dir"), await volume.exists("/file")], [false, true]);
+        for (const failing of [volume.readFile("/x"), volume.list("/x"), volume.remove("/x"), volume.makeDir("/x/y"), volume.updateMetadata("/x", { mode: 0o600 })]) await assert.rejects(failing, /not found/);
+        await assert.rejects(new Volume(volume.volumeId, volume.name, "0".repeat(40)).list("/"), /token of the volume/);
+        const three = await Sandbox.create(mounts); // meanwhile the sandbox of the contents has it
+        assert.equal((await three.commands.run("ls -a /data | grep -c file")).stdout, "1\n");
+        await three.kill();
+        assert.deepEqual((await Sandbox.list().nextItems()).map((one) => one.sandboxId), [box.sandboxId]);
         assert.deepEqual([await Volume.destroy("kept-volume"), await Volume.destroy("kept-volume")], [true, false]);
         await fails(Sandbox.create({ volumeMounts: { "/data": "no-volume" } }), "SandboxError", /no-volume/);
 });

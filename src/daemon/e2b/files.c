@@ -7,7 +7,6 @@
 #include <string.h>
 
 #define DEPTH_MAX 64
-#define ENTRIES_MAX 100000
 
 /* -- entries ----------------------------------------------------------------------------------------------------- */
 
@@ -120,7 +119,7 @@ void e2b_on_make_dir(struct e2b_request *q)
 }
 
 /* Depth 1 is the directory itself, whose entries have no slash in their relative path. */
-static size_t depth_of(const char *relative)
+size_t e2b_depth_of(const char *relative)
 {
         size_t depth = 1;
 
@@ -139,7 +138,7 @@ static void on_listed(struct e2b_request *q, const struct door_reply *reply)
                 const json_t *file = json_array_get(files, i);
                 json_t *relative = door_string(json_object_get(file, "relativePath"), reply->attachments);
 
-                if (depth_of(json_string_value(relative)) <= (size_t)(depth ? depth : 1))
+                if (e2b_depth_of(json_string_value(relative)) <= (size_t)(depth ? depth : 1))
                         json_array_append_new(entries, e2b_entry_of(file, reply->attachments, metadata));
                 json_decref(relative);
         }
@@ -157,7 +156,7 @@ static void list_dir(struct e2b_request *q)
         }
         e2b_call(q, "file.list",
                  json_pack("{s:o, s:b, s:b, s:i}", "path", path_param(q, "path"), "recursive", depth > 1, "hidden", 1,
-                           "limit", ENTRIES_MAX),
+                           "limit", E2B_ENTRIES_MAX),
                  NULL, on_listed);
 }
 

@@ -157,6 +157,9 @@ void e2b_with_sandbox(struct e2b_request *q, void (*then)(struct e2b_request *q)
 /* A file of the core, as the API describes it; a new reference. metadata: of e2b_metadata(), or NULL. */
 json_t *e2b_entry_of(const json_t *file, const struct buf *attachments, const json_t *metadata);
 
+#define E2B_ENTRIES_MAX 100000
+size_t e2b_depth_of(const char *relative); /* of a file below a directory; 1: in it */
+
 /* -- processes ------------------------------------------------------------------------------------------------- */
 
 void e2b_processes_done(struct e2b *e2b);
@@ -168,7 +171,7 @@ void e2b_watchers_done(struct e2b *e2b);
 /* clang-format off */
 #define E2B_HANDLERS(ROW) \
         ROW(create) ROW(get) ROW(kill) ROW(list) ROW(timeout) ROW(refresh) ROW(connect) ROW(resume) ROW(pause) \
-        ROW(teams) ROW(healthy) ROW(fork) ROW(snapshot) ROW(snapshots) ROW(volume_create) ROW(volume_list) ROW(volume_get) ROW(volume_delete) ROW(template_create) ROW(template_list) ROW(template_alias) ROW(template_get) ROW(template_delete) ROW(template_update) ROW(tags) ROW(tags_assign) ROW(tags_remove) ROW(layer_get) ROW(layer_put) ROW(build_start) ROW(build_status) ROW(metrics) ROW(metrics_of_several) ROW(logs) ROW(network) ROW(health) ROW(envs) ROW(metrics_of_envd) ROW(compose) ROW(download) ROW(upload) ROW(start) \
+        ROW(teams) ROW(healthy) ROW(fork) ROW(snapshot) ROW(snapshots) ROW(volume_create) ROW(volume_list) ROW(volume_get) ROW(volume_delete) ROW(content_get) ROW(content_list) ROW(content_make) ROW(content_remove) ROW(content_change) ROW(template_create) ROW(template_list) ROW(template_alias) ROW(template_get) ROW(template_delete) ROW(template_update) ROW(tags) ROW(tags_assign) ROW(tags_remove) ROW(layer_get) ROW(layer_put) ROW(build_start) ROW(build_status) ROW(metrics) ROW(metrics_of_several) ROW(logs) ROW(network) ROW(health) ROW(envs) ROW(metrics_of_envd) ROW(compose) ROW(download) ROW(upload) ROW(start) \
         ROW(attach) ROW(processes) ROW(input) ROW(close_input) ROW(signal) ROW(update) ROW(stat) ROW(list_dir) \
         ROW(make_dir) ROW(move) ROW(remove) ROW(watch) ROW(watcher_create) ROW(watcher_events) ROW(watcher_remove) ROW(execute) ROW(context_create) ROW(context_list) \
         ROW(context_delete) ROW(context_restart)

@@ -57,6 +57,7 @@ int e2b_is_known(const struct daemon *d, const struct http_request *request)
 
         (void)target_of(request, &sandbox);
         is_known = (key && e2b_is_api_key(d, key)) || e2b_is_layer_upload(d, request) ||
+                   e2b_is_volume_request(d, request) ||
                    (sandbox && sandboxes_has(d->sandboxes, PRINCIPAL_TOKEN, sandbox));
         free(sandbox);
         return is_known;
@@ -70,8 +71,9 @@ int e2b_takes_head(const struct http_request *request)
 
         free(sandbox);
         return is_port ||
-               (strncmp(http_request_path(request), "/templates/", 11) == 0 &&
-                strcmp(http_request_verb(request), "PUT") == 0) ||
+               (strcmp(http_request_verb(request), "PUT") == 0 &&
+                (strncmp(http_request_path(request), "/templates/", 11) == 0 ||
+                 strncmp(http_request_path(request), "/volumecontent/", 15) == 0)) ||
                (strcmp(http_request_path(request), "/files") == 0 && strcmp(http_request_verb(request), "POST") == 0);
 }
 

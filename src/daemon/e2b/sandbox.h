@@ -31,6 +31,20 @@ json_t *e2b_metadata_put(struct e2b_request *q, const json_t *described, json_t 
 /* The metadata that the headers of an upload state; NULL: the request was refused. */
 json_t *e2b_metadata_of_headers(struct e2b_request *q);
 
+/* -- contents of volumes ----------------------------------------------------------------------------------------- */
+
+#define E2B_VOLUME_PATH "/volumecontent/{id}/"
+
+/* True if the request has the token of the volume that its path names. */
+int e2b_is_volume_request(const struct daemon *d, const struct http_request *request);
+int e2b_is_of_volume(const struct e2b_request *q);
+/* Continue with the sandbox of the volume; else the request is refused. */
+void e2b_with_volume(struct e2b_request *q, void (*then)(struct e2b_request *q));
+json_t *e2b_volume_path(const char *path);         /* in that sandbox; a new reference */
+void e2b_volume_entry(struct e2b_request *q);      /* answer with the entry of the path */
+json_int_t e2b_volume_mode(struct e2b_request *q); /* -1: not stated; -2: the request was refused */
+int e2b_volume_flag(const struct e2b_request *q, const char *name);
+
 /* The network of a sandbox whose creator states none. */
 json_t *e2b_network(const struct daemon *d);
 /* The variables that the programs of all sandboxes have; a new reference. */

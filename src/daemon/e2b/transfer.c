@@ -41,6 +41,10 @@ static void on_listed(struct e2b_request *q, const struct door_reply *reply)
 /* The URL holds no id, so the tokens of all sandboxes are tried: a hash each. */
 static void with_signed(struct e2b_request *q, void (*then)(struct e2b_request *q))
 {
+        if (e2b_is_of_volume(q)) {
+                e2b_with_volume(q, then);
+                return;
+        }
         if (q->door.sandbox) {
                 e2b_with_sandbox(q, then);
                 return;
@@ -54,7 +58,7 @@ static void with_signed(struct e2b_request *q, void (*then)(struct e2b_request *
 static json_t *query_path(const struct e2b_request *q)
 {
         char *path = e2b_query(q, "path");
-        json_t *absolute = e2b_path(path);
+        json_t *absolute = e2b_is_of_volume(q) ? e2b_volume_path(path) : e2b_path(path);
 
         free(path);
         return absolute;
@@ -119,6 +123,7 @@ struct upload {
         char *name;    /* the file name that this part states; NULL: none */
         json_t *files; /* the answer */
         json_t *metadata;
+        json_int_t mode; /* negative: not stated */
         uint64_t parts;
         z_stream inflater;
         int is_gzip, is_inflated; /* is_inflated: the compressed body has ended */
@@ -186,6 +191,8 @@ static void write_piece(struct upload *u, const struct piece *piece)
 
         if (!piece->begins)
                 json_object_set_new(params, "append", json_true());
+        else if (u->mode >= 0)
+                json_object_set_new(params, "mode", json_integer(u->mode));
         u->q->fail = on_not_written;
         e2b_call(u->q, "file.write", params, &piece->bytes, on_written);
 }
@@ -209,7 +216,10 @@ static json_t *change_metadata(struct e2b_request *q, const json_t *described)
 static void on_whole_written(struct e2b_request *q, const struct door_reply *reply)
 {
         (void)reply;
-        e2b_answer(q, 200, json_incref(((struct upload *)q->state)->files));
+        if (e2b_is_of_volume(q))
+                e2b_volume_entry(q);
+        else
+                e2b_answer(q, 200, json_incref(((struct upload *)q->state)->files));
 }
 
 /* The files have metadata now, or an earlier one of them had. */
@@ -361,6 +371,43 @@ static void upload(struct e2b_request *q)
         go_on(u);
 }
 
+static void on_earlier(struct e2b_request *q, const struct door_reply *reply)
+{
+        struct upload *u = q->state;
+
+        if (e2b_volume_flag(q, "force") || strcmp(e2b_text(reply->result, "type"), "directory") == 0) {
+                upload(q);
+                return;
+        }
+        u->is_bad = 1;
+        e2b_refuse(q, 409, "already_exists", "there is a file at this path already: force overwrites it");
+}
+
+static void on_no_earlier(struct e2b_request *q, const struct door_reply *reply)
+{
+        struct upload *u = q->state;
+
+        if (reply->e->code == CLOCHE_E_FILE_NOT_FOUND) {
+                upload(q);
+                return;
+        }
+        u->is_bad = 1;
+        e2b_fail(q, reply);
+}
+
+/* Files of volumes are not overwritten by accident. */
+static void look_for_earlier(struct e2b_request *q)
+{
+        struct upload *u = q->state;
+
+        u->mode = e2b_volume_mode(q);
+        u->is_bad = u->mode == -2;
+        if (u->is_bad)
+                return;
+        q->fail = on_no_earlier;
+        e2b_call(q, "file.stat", json_pack("{s:O}", "path", u->path), NULL, on_earlier);
+}
+
 static int is_of_type(const struct e2b_request *q, const char *type)
 {
         const char *text = http_request_header(q->request, "Content-Type");
@@ -402,6 +449,7 @@ void e2b_on_upload(struct e2b_request *q)
         u->q = q;
         u->files = json_array();
         u->path = query_path(q);
+        u->mode = -1;
         u->is_gzip = is_gzip && inflateInit2(&u->inflater, GZIP_WINDOW) == Z_OK;
         q->state = u;
         q->state_done = upload_done;
@@ -412,5 +460,5 @@ void e2b_on_upload(struct e2b_request *q)
         else if (is_form && !(u->form = http_form_new(q->request, &handler, u)))
                 e2b_refuse(q, 400, "invalid_argument", "Content-Type multipart/form-data has no boundary");
         else
-                with_signed(q, upload);
+                with_signed(q, e2b_is_of_volume(q) ? look_for_earlier : upload);
 }
