@@ -19,12 +19,14 @@ json_t *e2b_settings(const json_t *described);
 
 /* -- labels and metadata of files -------------------------------------------------------------------------------- */
 
-/* Change the labels of the sandbox, one request at a time; q->described is the sandbox after that. */
+/* Change the labels of the sandbox, one request at a time; q->described is the sandbox after
+ * that. */
 void e2b_labels_change(struct e2b_request *q, e2b_change change, e2b_then then);
 void e2b_labels_release(struct e2b_request *q);                 /* at the end of a request */
 json_t *e2b_metadata(const json_t *described);                  /* of all its files, by path; a new reference */
 int e2b_has_metadata(const json_t *described, const char *dir); /* that file has, or one below it */
-/* The metadata after a move of a file or directory; to: NULL: after its removal. A new reference. */
+/* The metadata after a move of a file or directory; to: NULL: after its removal. A new
+ * reference. */
 json_t *e2b_metadata_move(const json_t *described, const char *from, const char *to);
 /* Parameters of sandbox.update, as an e2b_change returns them. all: stolen. */
 json_t *e2b_metadata_put(struct e2b_request *q, const json_t *described, json_t *all);
