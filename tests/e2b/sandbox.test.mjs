@@ -237,8 +237,21 @@ test("networks are closed by the clients' words", async () => {
         assert.equal((await closed.getInfo()).allowInternetAccess, false);
         assert.notEqual((await closed.commands.run("getent hosts example.org || echo none")).stdout, "");
         await closed.kill();
-        await fails(Sandbox.create({ network: { maskRequestHost: "x" } }), "SandboxError", /network.maskRequestHost/);
-        await fails(Sandbox.create({ network: { allowPublicTraffic: false } }), "SandboxError", /allowPublicTraffic/);
+        await fails(Sandbox.create({ network: { maskRequestHost: "a b" } }), "SandboxError", /network.maskRequestHost/);
+});
+
+test("ports ask for a token and see another host, if their creator wants it", async () => {
+        const own = await Sandbox.create({ timeoutMs: 60_000, network: { allowPublicTraffic: false, maskRequestHost: "localhost:${PORT}" } });
+        await own.files.write("serve.py", "import http.server\nclass H(http.server.BaseHTTPRequestHandler):\n def do_GET(self):\n  self.send_response(200); self.end_headers(); self.wfile.write(self.headers['Host'].encode())\nhttp.server.HTTPServer(('127.0.0.1', 8000), H).serve_forever()\n");
+        const server = await own.commands.run("exec python3 serve.py", { background: true });
+        const at = (token) => fetch(`${process.env.E2B_SANDBOX_URL}/`, { headers: { "E2b-Sandbox-Id": own.sandboxId, "E2b-Sandbox-Port": "8000", ...(token ? { "e2b-traffic-access-token": token } : {}) } });
+        let answer;
+        while ((answer = await at(own.trafficAccessToken)).status !== 200) await answer.text();
+        assert.equal(await answer.text(), "localhost:8000");
+        assert.deepEqual([(await at()).status, (await at("0".repeat(40))).status, (await at(own.envdAccessToken)).status], [403, 403, 403]);
+        assert.equal((await Sandbox.connect(own.sandboxId)).trafficAccessToken, own.trafficAccessToken);
+        await server.kill();
+        await own.kill();
 });
 
 test("volumes outlive sandboxes", async () => {

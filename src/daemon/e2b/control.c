@@ -71,12 +71,27 @@ json_t *e2b_network(const struct daemon *d)
         return own ? own : json_pack("{s:[s]}", "allow", "*");
 }
 
+static int is_host_mask(const json_t *mask)
+{
+        static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-.:[]",
+                          port[] = "${PORT}";
+        const char *text = json_string_value(mask), *at = text ? strstr(text, port) : NULL;
+        size_t size = text ? strlen(text) : 0, first = text ? strspn(text, letters) : 0;
+
+        if (!mask || json_is_null(mask))
+                return 1;
+        if (!text || size == 0 || size > 255 || size != json_string_length(mask))
+                return 0;
+        return first == size ||
+               (at == text + first && at[sizeof(port) - 1 + strspn(at + sizeof(port) - 1, letters)] == '\0');
+}
+
 /* The policy of the core. There denials win, here permissions do: both lists together can be
  * had only if one of them denies everything. Without denials the daemon's own rules count
  * (--network). NULL, with *ret_refused: the request was refused. */
 static json_t *policy_of(struct e2b_request *q, const json_t *network, int has_internet, int *ret_refused)
 {
-        static const char *const absent[] = {"rules", "egressProxy", "maskRequestHost", "httpsPorts"};
+        static const char *const absent[] = {"rules", "egressProxy", "httpsPorts"};
         json_t *allow = json_object_get(network, "allowOut"), *deny = json_object_get(network, "denyOut");
         int is_closed = !has_internet || is_everywhere(deny);
 
@@ -88,11 +103,10 @@ static json_t *policy_of(struct e2b_request *q, const json_t *network, int has_i
                         *ret_refused = 1;
                         return NULL;
                 }
-        if (json_is_false(json_object_get(network, "allowPublicTraffic"))) {
+        if (!is_host_mask(json_object_get(network, "maskRequestHost"))) {
                 e2b_refuse(q, 400, "invalid_argument",
-                           "'network.allowPublicTraffic' false is not supported here: who reaches this port of "
-                           "loopback "
-                           "reaches the ports of sandboxes");
+                           "'network.maskRequestHost' must be a host name, perhaps with a port, which ${PORT} stands "
+                           "for");
                 *ret_refused = 1;
                 return NULL;
         }

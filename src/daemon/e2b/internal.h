@@ -139,6 +139,9 @@ void e2b_stream_hold(struct e2b_request *q);
 /* -- secrets --------------------------------------------------------------------------------------------------- */
 
 void e2b_access_token(const struct daemon *d, const char *sandbox, char ret[TOKEN_SECRET_SIZE]);
+/* For the ports of a sandbox that is not public. */
+void e2b_traffic_token(const struct daemon *d, const char *sandbox, char ret[TOKEN_SECRET_SIZE]);
+int e2b_is_traffic_token(const struct daemon *d, const char *sandbox, const char *token);
 int e2b_is_api_key(const struct daemon *d, const char *key);
 int e2b_is_access_token(const struct daemon *d, const char *sandbox, const char *token);
 /* True if the query has a signature of this sandbox for the operation, "read" or "write". */

@@ -251,22 +251,61 @@ static void no_such_port(struct http_request *request, const struct cloche_err *
         e2b_refuse_request(request, 502, e);
 }
 
+/* The host as the sandbox's creator wants it, owned by the caller; NULL: that of the request. */
+static char *host_of(const json_t *network, unsigned port)
+{
+        static const char word[] = "${PORT}";
+        const char *mask = e2b_text(network, "maskRequestHost"), *at = mask ? strstr(mask, word) : NULL;
+        char *host = NULL;
+
+        if (!at)
+                return mask ? strdup(mask) : NULL;
+        if (asprintf(&host, "%.*s%u%s", (int)(at - mask), mask, port, at + sizeof(word) - 1) < 0)
+                return NULL;
+        return host;
+}
+
+static int may_reach(const struct daemon *d, const struct http_request *request, const char *sandbox,
+                     const json_t *network)
+{
+        const char *token = http_request_header(request, "E2B-Traffic-Access-Token");
+
+        return !json_is_false(json_object_get(network, "allowPublicTraffic")) ||
+               (token && e2b_is_traffic_token(d, sandbox, token));
+}
+
 /* A port of a program in the sandbox. */
 static void forward(struct daemon *d, struct http_request *request, int64_t principal, const char *sandbox,
                     unsigned port)
 {
+        const json_t *labels = sandboxes_labels(d->sandboxes, principal, sandbox), *network;
+        json_t *described = json_pack("{s:O*}", "labels", (json_t *)labels), *options = e2b_options(described);
+        struct cloche_err e = {0};
+        unsigned status = 502;
+        char *host;
+
+        network = json_object_get(options, "network");
+        host = host_of(network, port);
         const struct proxy_target to = {.principal = principal,
                                         .sandbox = sandbox,
                                         .port = port,
+                                        .host = host,
                                         .target = http_request_target(request),
                                         .failed = no_such_port};
-        struct cloche_err e = {0};
 
-        if (!sandboxes_has(d->sandboxes, principal, sandbox))
+        if (!labels) {
                 err_set(&e, CLOCHE_E_NOT_FOUND, "The sandbox was not found");
-        else if (proxy_begin(d, request, &to, &e) == 0)
-                return;
-        no_such_port(request, &e);
+        } else if (!may_reach(d, request, sandbox, network)) {
+                err_set(&e, CLOCHE_E_FORBIDDEN, "the header e2b-traffic-access-token is missing or wrong");
+                status = 403;
+        } else if (proxy_begin(d, request, &to, &e) == 0) {
+                status = 0;
+        }
+        json_decref(described);
+        json_decref(options);
+        free(host);
+        if (status)
+                e2b_refuse_request(request, status, &e);
 }
 
 /* A part of a path may be encoded: NAME%3ATAG. False: the request was refused. */

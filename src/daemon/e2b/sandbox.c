@@ -96,6 +96,10 @@ json_t *e2b_describe_access(const struct e2b_request *q, const json_t *described
                 e2b_access_token(q->door.daemon, id, token);
                 door_put(answer, "envdAccessToken", json_string(token));
         }
+        if (json_is_false(json_object_get(json_object_get(options, "network"), "allowPublicTraffic"))) {
+                e2b_traffic_token(q->door.daemon, id, token);
+                door_put(answer, "trafficAccessToken", json_string(token));
+        }
         json_decref(options);
         return door_put(answer, "domain", domain_of(q));
 }
@@ -120,6 +124,7 @@ json_t *e2b_describe(const struct e2b_request *q, const json_t *described)
         json_t *answer = e2b_describe_access(q, described), *ends = json_object_get(described, "endsAt");
 
         json_object_del(answer, "envdAccessToken");
+        json_object_del(answer, "trafficAccessToken");
         door_put(answer, "startedAt", json_incref(json_object_get(described, "createdAt")));
         door_put(answer, "endAt", ends ? json_incref(ends) : json_string("9999-12-31T23:59:59Z"));
         door_put(answer, "cpuCount", json_integer(limit(described, "cpuPercent", 100, 1)));

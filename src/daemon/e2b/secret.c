@@ -35,6 +35,19 @@ int e2b_is_access_token(const struct daemon *d, const char *sandbox, const char 
         return is_same(token, secret);
 }
 
+void e2b_traffic_token(const struct daemon *d, const char *sandbox, char ret[TOKEN_SECRET_SIZE])
+{
+        token_derive(d->options.token, "e2b traffic", sandbox, ret);
+}
+
+int e2b_is_traffic_token(const struct daemon *d, const char *sandbox, const char *token)
+{
+        char secret[TOKEN_SECRET_SIZE];
+
+        e2b_traffic_token(d, sandbox, secret);
+        return is_same(token, secret);
+}
+
 /* cloche e2b env prints it. */
 int e2b_is_api_key(const struct daemon *d, const char *key)
 {

@@ -477,7 +477,7 @@ void preview_begin(struct daemon *d, struct http_request *request, const char *h
 
 int proxy_begin(struct daemon *d, struct http_request *request, const struct proxy_target *target, struct cloche_err *e)
 {
-        const char *host = http_request_header(request, "Host");
+        const char *host = target->host ? target->host : http_request_header(request, "Host");
         int r = check_request(request, e);
         struct proxy *p = r == 0 ? proxy_new(d, request, host ? host : "localhost") : NULL;
 

@@ -19,6 +19,7 @@ struct proxy_target {
         int64_t principal;
         const char *sandbox;
         unsigned port;
+        const char *host;   /* that the program sees; NULL: that of the request; copied */
         const char *target; /* path and query in the form they are sent; copied */
         void (*failed)(struct http_request *request,
                        const struct cloche_err *e); /* answers the request; NULL: our own error */

@@ -197,6 +197,13 @@ int sandboxes_has(const struct sandboxes *all, int64_t principal, const char *na
         return sandbox_find(all, principal, name) != NULL;
 }
 
+const json_t *sandboxes_labels(const struct sandboxes *all, int64_t principal, const char *name)
+{
+        const struct sandbox *s = sandbox_find(all, principal, name);
+
+        return s ? s->labels : NULL;
+}
+
 void sandboxes_each_image(const struct sandboxes *all, void (*each)(void *data, const char *name, const char *image),
                           void *data)
 {
