@@ -161,6 +161,36 @@ def test_bodies_that_are_no_messages():
         equal(client.data("GET", "/files?path=empty", box)[::2], (200, b""))
 
 
+def test_streams_that_are_cut_at_any_byte():
+    with served() as (daemon, env):
+        client = Client(env)
+        box = client.box()
+        host, _, port = client.address.rpartition(":")
+        message = json.dumps({"process": {"cmd": "/bin/bash", "args": ["-c", "echo x >> ~/begun; seq 500"]}, "stdin": False}).encode()
+        head = f"POST /process.Process/Start HTTP/1.1\r\nHost: {client.host}\r\nE2b-Sandbox-Id: {box['sandboxID']}\r\nX-Access-Token: {box['envdAccessToken']}\r\nContent-Length: {len(message) + 5}\r\n\r\n".encode()
+        request = head + struct.pack(">BI", 0, len(message)) + message
+        begun = lambda: client.data("GET", "/files?path=begun", box)
+        for size in [*range(0, len(head), 16), *range(len(head) - 4, len(request))]:
+            with socket.create_connection((host, int(port)), timeout=60 * PATIENCE) as sock:
+                sock.sendall(request[:size])
+        equal(begun()[0], 404)  # no part of a request begins a process
+        with socket.create_connection((host, int(port)), timeout=60 * PATIENCE) as sock:
+            sock.sendall(request)
+            whole = b""
+            while not whole.endswith(b"0\r\n\r\n"):
+                whole += sock.recv(65536)
+        cuts = [*range(1, len(whole), max(1, len(whole) // 40))]
+        for size in cuts:
+            with socket.create_connection((host, int(port)), timeout=60 * PATIENCE) as sock:
+                sock.sendall(request)
+                sock.recv(size, socket.MSG_WAITALL)
+        wait_for(lambda: begun()[2] == b"x\n" * (len(cuts) + 1), "each of them ran")
+        wait_for(lambda: client.unary("/process.Process/List", box, {})[1] == {"processes": []}, "and ended")
+        assert daemon.process.poll() is None
+        messages, end = client.stream("/process.Process/Start", box, bash("echo still"))
+        equal((base64.b64decode(messages[1]["event"]["data"]["stdout"]), end), (b"still\n", {}))
+
+
 def test_nobody_comes_in_without_the_right_secret():
     with served() as (_, env):
         client = Client(env)
