@@ -108,6 +108,15 @@ def test_processes_on_the_wire():
         equal(messages[-1]["event"]["end"], {"exitCode": -1, "exited": False, "status": "signal: segmentation fault", "error": "signal: segmentation fault"})
         messages, end = client.stream("/process.Process/Start", box, bash("sleep 60"), Connect_Timeout_Ms=200)
         equal(end["error"]["code"], "deadline_exceeded")
+        equal(client.stream("/process.Process/Start", box, bash("true"), Connect_Timeout_Ms=10**20, Keepalive_Ping_Interval=10**20)[1], {})  # none
+        long = bash("sleep 60")
+        with concurrent.futures.ThreadPoolExecutor(1) as threads:
+            stream = threads.submit(client.stream, "/process.Process/Start", box, {**long, "tag": "long"})
+            wait_for(lambda: client.unary("/process.Process/List", box, {})[1]["processes"], "it runs")
+            messages, end = client.stream("/process.Process/Connect", box, {"process": {"tag": "long"}}, Connect_Timeout_Ms=100)
+            equal((list(messages[0]["event"]), end["error"]["code"]), (["start"], "deadline_exceeded"))
+            equal(client.unary("/process.Process/SendSignal", box, {"process": {"tag": "long"}, "signal": "SIGNAL_SIGKILL"})[0], 200)  # it went on
+            equal(stream.result()[0][-1]["event"]["end"]["status"], "signal: killed")
         messages, end = client.stream("/process.Process/Start", box, bash("true"), Authorization="Basic " + base64.b64encode(b"root:").decode())
         equal((messages, end["error"]), ([], {"code": "unauthenticated", "message": "invalid username: 'root'"}))
         for name, code in ((b"user", None), (b"", "unauthenticated"), (b"use", "unauthenticated")):  # without a colon
@@ -254,6 +263,9 @@ def test_the_environment_is_told_only_if_the_daemon_accepts_it():
 def test_unknown_paths_and_sandboxes():
     with served() as (_, env):
         client = Client(env)
+        for verb, path in (("POST", "/secrets"), ("GET", "/secrets"), ("DELETE", "/secrets/x"), ("POST", "/templates"), ("POST", "/templates/x"), ("POST", "/templates/x/builds/y"), ("POST", "/v2/templates")):
+            status, answer = client.control(verb, path, {})
+            assert status == 501 and "not supported" in answer["message"], (verb, path, status, answer)
         box = client.box()
         equal(client.control("GET", "/nothing")[0], 404)
         equal(client.control("PATCH", "/v2/sandboxes")[0], 404)

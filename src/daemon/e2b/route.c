@@ -8,6 +8,17 @@
 #define PROCESS "/process.Process/"
 #define FILESYSTEM "/filesystem.Filesystem/"
 
+static void on_secrets(struct e2b_request *q)
+{
+        e2b_refuse(q, 501, "unimplemented", "secrets are not supported here (docs/e2b.md): pass values as 'envs'");
+}
+
+static void on_old_build(struct e2b_request *q)
+{
+        e2b_refuse(q, 501, "unimplemented",
+                   "builds of version 1 are not supported: use Template.build, or 'e2b template create'");
+}
+
 static const struct e2b_route control[] = {
         {"GET", "/health", E2B_CONTROL, e2b_on_healthy},
         {"GET", "/teams", E2B_CONTROL, e2b_on_teams},
@@ -46,8 +57,17 @@ static const struct e2b_route control[] = {
         {"GET", "/templates", E2B_CONTROL, e2b_on_template_list},
         {"GET", "/v2/templates", E2B_CONTROL, e2b_on_template_list},
         {"GET", "/templates/aliases/{id}", E2B_CONTROL, e2b_on_template_alias},
+        {"POST", "/secrets", E2B_CONTROL, on_secrets},
+        {"GET", "/secrets", E2B_CONTROL, on_secrets},
+        {"GET", "/secrets/{id}", E2B_CONTROL, on_secrets},
+        {"POST", "/secrets/{id}", E2B_CONTROL, on_secrets},
+        {"DELETE", "/secrets/{id}", E2B_CONTROL, on_secrets},
+        {"POST", "/templates", E2B_CONTROL, on_old_build},
+        {"POST", "/v2/templates", E2B_CONTROL, on_old_build},
+        {"POST", "/templates/{id}/builds/{id}", E2B_CONTROL, on_old_build},
         {"POST", "/templates/tags", E2B_CONTROL, e2b_on_tags_assign},
         {"DELETE", "/templates/tags", E2B_CONTROL, e2b_on_tags_remove}, /* before that of a template */
+        {"POST", "/templates/{id}", E2B_CONTROL, on_old_build},         /* behind that of tags */
         {"GET", "/templates/{id}/tags", E2B_CONTROL, e2b_on_tags},
         {"GET", "/templates/{id}", E2B_CONTROL, e2b_on_template_get},
         {"DELETE", "/templates/{id}", E2B_CONTROL, e2b_on_template_delete},
