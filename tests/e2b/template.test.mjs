@@ -32,7 +32,11 @@ test("a template has the files, variables and directory of its steps, and its se
         assert.deepEqual([await Template.exists("built"), await Template.exists("unbuilt")], [true, false]);
         const box = await Sandbox.create("built", { timeoutMs: 60_000, envs: { MORE: "2" } });
         assert.equal((await box.commands.run("echo $GREETING $MORE $PWD; cat made /tmp/up; stat -c %a:%s ~/two.txt app/deep/data; pgrep -x sleep | wc -l")).stdout, `it's 2 /home/user/work\necho main\nup\n600:1\n644:${3 << 20}\n1\n`);
-        await box.kill();
+        const { snapshotId } = await box.createSnapshot();
+        const later = await Sandbox.create(snapshotId, { timeoutMs: 60_000 }); // it begins as those of the template
+        assert.equal((await later.commands.run("echo $GREETING $PWD; pgrep -x sleep | wc -l")).stdout, "it's /home/user/work\n1\n");
+        for (const own of [box, later]) await own.kill();
+        await Sandbox.deleteSnapshot(snapshotId);
         const more = await build(template().fromTemplate("built").runCmd("echo $GREETING; cat made"), "built-more");
         assert.match(more, /it's\necho main/);
         assert.deepEqual(await Sandbox.list().nextItems(), []); // those of builds are gone, and never shown
