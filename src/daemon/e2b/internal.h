@@ -157,7 +157,8 @@ void e2b_with_sandbox(struct e2b_request *q, void (*then)(struct e2b_request *q)
 
 /* -- files ----------------------------------------------------------------------------------------------------- */
 
-/* A file of the core, as the API describes it; a new reference. metadata: of e2b_metadata(), or NULL. */
+/* A file of the core, as the API describes it; a new reference. metadata: of
+ * e2b_metadata(), or NULL. */
 json_t *e2b_entry_of(const json_t *file, const struct buf *attachments, const json_t *metadata);
 
 #define E2B_ENTRIES_MAX 100000

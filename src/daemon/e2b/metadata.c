@@ -1,6 +1,6 @@
-/* Metadata of files: a label of their sandbox, by path, so that forks, snapshots and restarts keep
- * them. tmpfs has attributes of users from Linux 6.6 on alone. Runs in: cloched-engine, on its loop,
- * with the rights of the daemon's user. */
+/* Metadata of files: a label of their sandbox, by path, so that forks, snapshots and restarts
+ * keep them. tmpfs has attributes of users from Linux 6.6 on alone. Runs in: cloched-engine, on
+ * its loop, with the rights of the daemon's user. */
 #include "sandbox.h"
 
 #include "wire/json.h"
