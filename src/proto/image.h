@@ -9,6 +9,14 @@
 #define IMAGE_ENV_MAX 1024              /* variables */
 #define IMAGE_ENV_BYTES_MAX (64u << 10) /* of all names and values */
 #define IMAGE_DIRECTORY_SIZE 1024       /* of the working directory's path and its NUL */
+#define IMAGE_COMMAND_BYTES_MAX (16u << 10)
+#define IMAGE_READY_MS_MAX 600000 /* also if the image states none */
+
+/* Labels of an image: the command that each of its sandboxes starts, and the one that succeeds when
+ * that is ready, within so many milliseconds. Labels pass through all tools of images. */
+#define IMAGE_LABEL_START "cloche.start"
+#define IMAGE_LABEL_READY "cloche.ready"
+#define IMAGE_LABEL_READY_MS "cloche.ready-ms"
 
 /* True for a variable that belongs to the box (spec/variables.def). */
 static inline int image_variable_is_box(const char *name, size_t size)

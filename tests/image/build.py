@@ -284,6 +284,32 @@ def test_the_cache_and_failures():
     build(text, "--reproducible", expected=2, env=nothing)
 
 
+def test_start_and_ready_commands():
+    """They are labels of the image, which later images and archives keep; no step of a build runs them."""
+    prepare()
+    build("FROM base:1\nLABEL cloche.start=\"echo > /opt/started\"\nRUN [ ! -e /opt/started ]\n", "-t", "served:1", "--ready", "[ -e /opt/ready ]", "--ready-within", "20s")
+    def startup(name):
+        told = json.loads(cli("image", "inspect", name, *STORE, "--json").stdout)
+        return told.get("startup"), told["config"].get("labels")
+    equal(startup("served:1"), ({"start": "echo > /opt/started", "ready": "[ -e /opt/ready ]", "readyMs": 20000},
+                                {"cloche.start": "echo > /opt/started", "cloche.ready": "[ -e /opt/ready ]", "cloche.ready-ms": "20000"}))
+    shown = cli("image", "inspect", "served:1", *STORE).stdout.decode()
+    assert "start          echo > /opt/started\nready          [ -e /opt/ready ]\nreadyMs        20000\n" in shown, shown
+    build("FROM served:1\nRUN [ ! -e /opt/started ]\n", "-t", "served:2", "--start", "true")
+    equal(startup("served:2")[0], {"start": "true", "ready": "[ -e /opt/ready ]", "readyMs": 20000})
+    build("FROM served:1\n", "-t", "served:3", "--start", "", "--ready", "")
+    equal(startup("served:3"), (None, {"cloche.ready-ms": "20000"}))
+    equal(cli("image", "export", "served:1", "served.tar", *STORE).code, 0)
+    equal(cli("image", "import", "served.tar", "again:1", "--images", "other").code, 0)
+    equal(json.loads(cli("image", "inspect", "again:1", "--images", "other", "--json").stdout)["startup"], startup("served:1")[0])
+    # labels of anyone that mean nothing are told
+    told = build("FROM base:1\nLABEL cloche.ready=x cloche.ready-ms=later cloche.start=" + "y" * 20000 + "\n", "-t", "odd:1", "--json")
+    equal(startup("odd:1")[0], {"ready": "x"})
+    equal(json.loads(told.stdout)["notes"], ["Label cloche.start is left out: the command is too long", "Label cloche.ready-ms is left out: it is no number from 1 to 600000"])
+    for within, says in (("0", b"readyMs"), ("11m", b"--ready-within"), ("x", b"--ready-within")):
+        assert says in build("FROM base:1\n", "--ready", "true", "--ready-within", within, expected=None).stderr, within
+
+
 STOPPED = "FROM base:1\nRUN echo begun; kill -STOP $$\n"
 
 

@@ -24,7 +24,7 @@ BLOCKS = {"own daemon": "cloche daemon stop|cloched --on-demand", "import": "clo
           "services": "cloched .*--network-preset|cloche sandbox create work --allow|cloche exec work --socket|cloche net ", "programs": "curl .*/v1/sandboxes"}
 
 
-OTHERS = "\\$ |# app/|(FROM|ARG|ENV|WORKDIR|COPY|RUN|CMD) |tools:1|(python|bash) +ready|box = client|client\\.create_volume|mount=cloche|await client"  # commands of PROMPTED, an output, code
+OTHERS = "\\$ |# (app|web)/|echo ('the service|> /tmp/ready)|exec 3<|(FROM|ARG|ENV|WORKDIR|COPY|RUN|CMD) |tools:1|(python|bash) +ready|box = client|client\\.create_volume|mount=cloche|await client"  # commands of PROMPTED, an output, code
 
 
 def test_each_command_has_its_test():
@@ -90,7 +90,7 @@ def test_the_store_and_runs():
     prepare()
     ends = [line for line in PROMPTED if re.match("cloche image (rm|prune)", line)]  # the page has them before the runs
     with daemon("--images", os.path.abspath("images")):
-        said = run([line for line in PROMPTED if line not in ends and "image build" not in line])
+        said = run([line for line in PROMPTED if line not in ends and not re.search("image build| site", line)])
     for part, expected in ((" import - tools:1", "tools:1"), ("call python -c 'def f(): return open", '"NAME=tool"'), ("--prefix warm", '"[1]"'), ("exec mine", "NAME=tools")):
         [line] = [line for line in said if part in line]
         equal(said[line], expected, line)
@@ -108,12 +108,18 @@ def test_a_dockerfile():
         file.write("#!/bin/sh\necho $MODE: $(cat about)\n")
     os.chmod("app/bin/about", 0o755)
     copy_programs("image", "/usr/bin/cat")
-    with open("app/Dockerfile", "w") as file:
-        file.write(re.search(r"    # app/Dockerfile\n((?:    .*\n)+)", PAGE)[1].replace("    ", ""))
+    os.makedirs("web")
+    for path in ("app/Dockerfile", "web/Dockerfile", "web/server.sh"):
+        with open(path, "w") as file:
+            file.write(re.search(rf"    # {path}\n((?:    .*\n)+)", PAGE)[1].replace("    ", ""))
     shell("cloche image import --images images image tools:1")
-    [line] = [line for line in PROMPTED if "image build" in line]
+    line, web = [line for line in PROMPTED if "image build" in line]
     equal(shell(placed(line)), "app:1")
     equal(shell("cloche run bash -c about --image app:1 --images images"), "test: built for test")
+    equal(shell(placed(web)), "web:1")
+    with daemon("--images", os.path.abspath("images")):
+        said = run([line for line in PROMPTED if " site" in line])
+    equal(said["cloche logs site image-start"], "the service begins")
 
 
 def small_image():

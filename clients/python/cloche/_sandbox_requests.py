@@ -363,17 +363,19 @@ def sandbox_resume(at: Place, *, timeout: float | None = None) -> Request[Sandbo
 
 def sandbox_commit(at: Place, image: str | None = None, *, env: Environment | None = None, labels: Environment | None = None,
                    working_dir: str | None = None, user: str | None = None, entrypoint: Sequence[str] | None = None,
-                   cmd: Sequence[str] | None = None, exposed_ports: Sequence[str] | None = None, comment: str | None = None,
+                   cmd: Sequence[str] | None = None, exposed_ports: Sequence[str] | None = None,
+                   startup: Mapping[str, str | int | None] | None = None, comment: str | None = None,
                    file_time: int | None = None, timeout: float | None = None) -> Request[ImageImport]:
     """Make an image of a sandbox with a writable root: its image with the changes outside of /workspace, /tmp, /home, /root
     and /run. The daemon's option --image-changes decides who may.
 
     image      the name to give, NAME[:TAG]; None: it has none, and prune_images removes it
     env        added to the variables of its image, as labels are to its labels; a value of None removes
+    startup    commands of each sandbox of the image: {"start": …, "ready": …, "readyMs": …}; it is ready when that one succeeds
     file_time  of all changed files, in seconds since 1970; None: their own
     """
     config = {"env": env, "labels": labels, "workingDir": working_dir, "user": user, "entrypoint": entrypoint, "cmd": cmd,
-              "exposedPorts": exposed_ports}
+              "exposedPorts": exposed_ports, "startup": startup}
     given = {name: dict(value) if isinstance(value, Mapping) else value if isinstance(value, str) else list(value)
              for name, value in config.items() if value is not None}
     w = _Writer(at).add(image=image, config=given or None, comment=comment, fileTime=file_time)

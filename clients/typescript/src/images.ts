@@ -24,6 +24,8 @@ export interface ImageSettings {
   workingDirectory?: string | undefined
   /** As whom code runs: 1 to 0x6fffffff; home is a directory at the top of /home. */
   runsAs?: { uid: number, gid: number, name: string, home: string } | undefined
+  /** Commands of each sandbox: it is ready when `ready` succeeds, within `readyMs`. */
+  startup?: { start?: string | undefined, ready?: string | undefined, readyMs?: number | undefined } | undefined
 }
 export interface WarmOptions extends AskOptions {
   /** Applies with a digest in place of a name. */

@@ -622,11 +622,16 @@ static int finish(struct build *b)
 {
         struct stage *stage = build_stage(b);
         struct cloche_err e = {0};
-        json_t *answer = NULL;
-        int code = image_store_ask(b->request, &b->store, "commit",
-                                   json_pack("{s:s, s:o, s:s*}", "base", stage->id, "config", build_config(stage),
-                                             "name", b->request->build.tag),
-                                   &answer, &e);
+        json_t *answer = NULL, *config = build_config(stage), *startup = sandbox_startup(&b->request->sandbox);
+        int code;
+
+        if (config && startup)
+                json_object_set(config, "startup", startup);
+        json_decref(startup);
+        code = image_store_ask(b->request, &b->store, "commit",
+                               json_pack("{s:s, s:o, s:s*}", "base", stage->id, "config", config, "name",
+                                         b->request->build.tag),
+                               &answer, &e);
 
         if (e.code)
                 code = sandbox_fail(&e);

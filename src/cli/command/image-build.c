@@ -189,7 +189,8 @@ static int build(struct cli_request *request)
 {
         const struct cli_request *r = request;
         int is_file = r->build.file || r->build.tag || r->build.args || r->build.secrets || r->build.is_reproducible ||
-                      r->build.is_uncached || r->sandbox.allow || r->sandbox.deny || r->sandbox.host_ports;
+                      r->build.is_uncached || r->sandbox.allow || r->sandbox.deny || r->sandbox.host_ports ||
+                      r->sandbox.startup.start || r->sandbox.startup.ready || r->sandbox.startup.ready_ms != UINT64_MAX;
 
         if (r->debian.is_standard && is_file)
                 return cli_bad("--standard takes --suite, --packages and --sources: the other options are for a "

@@ -278,7 +278,8 @@ static void print_image(const json_t *image)
                                               "lastUsedAt",   "size",    "entries",   "layers"},
                                  *const config[] = {"env",         "workingDir",   "user",   "entrypoint",
                                                     "cmd",         "exposedPorts", "labels", "volumes",
-                                                    "healthcheck", "stopSignal",   "shell"};
+                                                    "healthcheck", "stopSignal",   "shell"},
+                                 *const startup[] = {"start", "ready", "readyMs"};
         const json_t *source = json_object_get(image, "source");
 
         for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
@@ -288,6 +289,8 @@ static void print_image(const json_t *image)
         for (size_t i = 0; i < sizeof(config) / sizeof(config[0]); i++)
                 print_value(config[i], json_object_get(json_object_get(image, "config"), config[i]));
         print_runs_as(json_object_get(image, "runsAs"));
+        for (size_t i = 0; i < sizeof(startup) / sizeof(startup[0]); i++)
+                print_value(startup[i], json_object_get(json_object_get(image, "startup"), startup[i]));
         print_value("note", json_object_get(image, "notes"));
 }
 

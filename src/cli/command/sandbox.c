@@ -251,8 +251,9 @@ static int resume(struct cli_request *request)
 
 static int commit(struct cli_request *request)
 {
-        json_t *config = json_pack("{s:o*, s:O*, s:s*}", "env", sandbox_env(request), "labels", request->sandbox.labels,
-                                   "workingDir", request->sandbox.cwd),
+        json_t *config = json_pack("{s:o*, s:O*, s:s*, s:o*}", "env", sandbox_env(request), "labels",
+                                   request->sandbox.labels, "workingDir", request->sandbox.cwd, "startup",
+                                   sandbox_startup(&request->sandbox)),
                *answer = NULL;
         int code = sandbox_request_once(request, "sandbox.commit",
                                         json_pack("{s:s, s:s, s:o, s:s*}", "sandbox", request->positional[0], "image",

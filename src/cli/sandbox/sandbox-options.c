@@ -15,7 +15,7 @@
 
 void sandbox_options_init(struct sandbox_options *words)
 {
-        words->idle_ms = words->lifetime_ms = UINT64_MAX;
+        words->idle_ms = words->lifetime_ms = words->startup.ready_ms = UINT64_MAX;
 }
 
 void sandbox_options_done(struct sandbox_options *words)
@@ -311,6 +311,23 @@ void sandbox_add_environment(const struct sandbox_options *words, json_t *params
                 json_object_set_new(params, "root", json_true());
         if (words->packages)
                 json_object_set(params, "packages", words->packages);
+}
+
+static json_t *command_or_none(const char *command)
+{
+        return !command ? NULL : *command ? json_string(command) : json_null();
+}
+
+json_t *sandbox_startup(const struct sandbox_options *words)
+{
+        json_t *ms = words->startup.ready_ms != UINT64_MAX ? json_integer((json_int_t)words->startup.ready_ms) : NULL,
+               *startup = json_pack("{s:o*, s:o*, s:o*}", "start", command_or_none(words->startup.start), "ready",
+                                    command_or_none(words->startup.ready), "readyMs", ms);
+
+        if (json_object_size(startup) > 0)
+                return startup;
+        json_decref(startup);
+        return NULL;
 }
 
 json_t *sandbox_network(const struct cli_request *request)

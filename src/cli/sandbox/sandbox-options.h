@@ -19,6 +19,10 @@ struct sandbox_options {
         uint64_t expose, unexpose, depth, count, size_bytes;                              /* 0: not given */
         uint64_t idle_ms, lifetime_ms;                                                    /* UINT64_MAX: not given */
         const char *idle_action, *end_action, *snapshot;                                  /* NULL: not given */
+        struct {
+                const char *start, *ready; /* NULL: not given; "": none */
+                uint64_t ready_ms;         /* UINT64_MAX: not given */
+        } startup;                         /* of an image */
         int input, terminal, follow, none, log, no_replay, forkable, no_files, allow_errors, restart, is_sync,
                 is_unsaved, is_without_memory, is_writable_root, is_root, is_reverse;
 };
@@ -63,6 +67,8 @@ json_t *sandbox_limits(const struct cli_request *request);
 json_t *sandbox_env(const struct cli_request *request);
 /* Add the fields of --image, --writable-root, --root and --packages. */
 void sandbox_add_environment(const struct sandbox_options *words, json_t *params);
+/* startup of an image's configuration: {start, ready, readyMs}; NULL if not given. */
+json_t *sandbox_startup(const struct sandbox_options *words);
 /* {allow, deny}; NULL if not given. */
 json_t *sandbox_network(const struct cli_request *request);
 /* 0, or an exit code where the rules permit the box's own loopback alone: their author wants the

@@ -96,22 +96,64 @@ static int read_user(const json_t *json, struct jail_user *ret, struct cloche_er
         return 0;
 }
 
+static int is_command(const json_t *command)
+{
+        return json_is_string(command) && json_string_length(command) > 0 &&
+               json_string_length(command) <= IMAGE_COMMAND_BYTES_MAX &&
+               strlen(json_string_value(command)) == json_string_length(command);
+}
+
+static int check_startup(const json_t *startup, struct cloche_err *e)
+{
+        const json_t *ms = json_object_get(startup, "readyMs");
+        const char *name;
+        json_t *value;
+
+        if (startup && !json_is_object(startup))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "startup must be an object: start, ready, readyMs");
+        json_object_foreach ((json_t *)startup, name, value) {
+                if (strcmp(name, "readyMs") == 0)
+                        continue;
+                if (strcmp(name, "start") != 0 && strcmp(name, "ready") != 0)
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "startup: unknown field '%.60s', expected start, ready or readyMs", name);
+                if (!is_command(value))
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "startup: %.60s must be text of 1 to %u bytes, without NUL", name,
+                                       IMAGE_COMMAND_BYTES_MAX);
+        }
+        if (ms && (!json_is_integer(ms) || json_integer_value(ms) < 1 || json_integer_value(ms) > IMAGE_READY_MS_MAX))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "startup: readyMs must be a number from 1 to %d",
+                               IMAGE_READY_MS_MAX);
+        return 0;
+}
+
 static int check_settings(const json_t *json, struct cloche_err *e)
 {
+        static const char *const known[] = {"env", "workingDirectory", "runsAs", "startup"};
         const char *name;
         json_t *value;
         struct jail_user user;
         int r;
 
         if (!json_is_object(json))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "expected an object: env, workingDirectory, runsAs");
-        json_object_foreach ((json_t *)json, name, value)
-                if (strcmp(name, "env") != 0 && strcmp(name, "workingDirectory") != 0 && strcmp(name, "runsAs") != 0)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                               "expected an object: env, workingDirectory, runsAs, startup");
+        json_object_foreach ((json_t *)json, name, value) {
+                size_t i = 0;
+
+                while (i < sizeof(known) / sizeof(known[0]) && strcmp(known[i], name) != 0)
+                        i++;
+                if (i == sizeof(known) / sizeof(known[0]))
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                                       "unknown field '%.60s', expected env, workingDirectory or runsAs", name);
+                                       "unknown field '%.60s', expected env, workingDirectory, runsAs or startup",
+                                       name);
+        }
         r = check_env(json_object_get(json, "env"), e);
         if (r == 0)
                 r = check_directory(json_object_get(json, "workingDirectory"), e);
+        if (r == 0)
+                r = check_startup(json_object_get(json, "startup"), e);
         return r == 0 ? read_user(json_object_get(json, "runsAs"), &user, e) : r;
 }
 
@@ -155,6 +197,15 @@ static void remove_unused(struct image_settings_list *list)
         }
 }
 
+static void read_startup(const json_t *startup, struct image_settings *ret)
+{
+        const json_t *ms = json_object_get(startup, "readyMs");
+
+        ret->start = json_string_value(json_object_get(startup, "start"));
+        ret->ready = json_string_value(json_object_get(startup, "ready"));
+        ret->ready_ms = ms ? (uint64_t)json_integer_value(ms) : IMAGE_READY_MS_MAX;
+}
+
 /* Takes json. */
 static int add_settings(struct image_settings_list *list, json_t *json, struct image_settings **ret,
                         struct cloche_err *e)
@@ -171,6 +222,7 @@ static int add_settings(struct image_settings_list *list, json_t *json, struct i
                         .directory = json_string_value(json_object_get(json, "workingDirectory")),
                 };
                 (void)read_user(json_object_get(json, "runsAs"), &s->user, NULL); /* it was checked */
+                read_startup(json_object_get(json, "startup"), s);
                 SLIST_INSERT_HEAD(list, s, link);
                 text = NULL;
         }
@@ -200,8 +252,17 @@ int image_settings_take(struct image_settings_list *list, const char *text, stru
 
 json_t *image_settings_pick(const json_t *image)
 {
-        return json_pack("{s:O*, s:O*, s:O*}", "env", json_object_get(image, "env"), "workingDirectory",
-                         json_object_get(image, "workingDirectory"), "runsAs", json_object_get(image, "runsAs"));
+        return json_pack("{s:O*, s:O*, s:O*, s:O*}", "env", json_object_get(image, "env"), "workingDirectory",
+                         json_object_get(image, "workingDirectory"), "runsAs", json_object_get(image, "runsAs"),
+                         "startup", json_object_get(image, "startup"));
+}
+
+json_t *image_settings_without_startup(const json_t *settings)
+{
+        json_t *copy = settings ? json_copy((json_t *)settings) : NULL;
+
+        json_object_del(copy, "startup");
+        return copy;
 }
 
 struct jail_user image_runs_as(const struct image *image)

@@ -12,15 +12,18 @@
 /* Interpreters in an image of the store are kept for this time without use. */
 #define IMAGE_IDLE_NS (UINT64_C(600) * 1000000000)
 
-/* Environment, working directory and user that an image states, shared by all that use it. */
+/* Environment, working directory, user and commands that an image states, shared by all that use
+ * it. */
 struct image_settings {
         SLIST_ENTRY(image_settings) link;
         unsigned refs; /* of images that are held */
         char *text;    /* its canonical JSON, the key */
         json_t *json;
-        const json_t *env;     /* object of text by name; NULL: none */
-        const char *directory; /* NULL: none */
-        struct jail_user user; /* of its boxes */
+        const json_t *env;         /* object of text by name; NULL: none */
+        const char *directory;     /* NULL: none */
+        struct jail_user user;     /* of its boxes */
+        const char *start, *ready; /* commands of its sandboxes; NULL: none */
+        uint64_t ready_ms;         /* the time that the second one has to succeed */
 };
 
 SLIST_HEAD(image_settings_list, image_settings);
@@ -44,6 +47,8 @@ CLOCHE_MUST_CHECK int image_take_members(cloche_engine *engine, const json_t *ob
                                          struct cloche_err *e);
 /* Pick imageSettings from what cloche-image says about an image; new, or NULL. */
 json_t *image_settings_pick(const json_t *image);
+/* The same settings without start and ready commands; new, or NULL. settings may be NULL. */
+json_t *image_settings_without_startup(const json_t *settings);
 /* The user of boxes of the image. */
 struct jail_user image_runs_as(const struct image *image);
 /* Keep the settings for the owner of *image; image_drop() ends that. */
@@ -54,6 +59,12 @@ void image_drop(struct image *image);
 CLOCHE_MUST_CHECK int image_settings_take(struct image_settings_list *list, const char *text,
                                           struct image_settings **ret, struct cloche_err *e);
 void image_settings_free_all(struct image_settings_list *list);
+
+/* True if its sandboxes run commands when they start. */
+static inline int image_has_commands(const struct image *image)
+{
+        return image->settings && (image->settings->start || image->settings->ready);
+}
 
 static inline int image_equals(const struct image *one, const struct image *other)
 {

@@ -10,6 +10,7 @@
 #include "helpers/image/tree/listing.h"
 #include "helpers/image/tree/tree.h"
 #include "helpers/sync/crash.h"
+#include "proto/image.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -149,6 +150,47 @@ static int add_names(json_t *config, const char *name, const json_t *given, stru
         return 0;
 }
 
+/* Start and ready commands are labels of the image: {start, ready, readyMs}, of which each replaces
+ * or with null removes. */
+static int merge_startup(json_t *config, const char *name, const json_t *given, struct cloche_err *e)
+{
+        static const struct {
+                const char *member, *label;
+                json_type type;
+        } rows[] = {{"start", IMAGE_LABEL_START, JSON_STRING},
+                    {"ready", IMAGE_LABEL_READY, JSON_STRING},
+                    {"readyMs", IMAGE_LABEL_READY_MS, JSON_INTEGER}};
+        json_t *labels = json_object(), *value;
+        const char *member;
+        int r = labels ? 0 : work_no_memory(e);
+
+        json_object_foreach ((json_t *)given, member, value) {
+                size_t i = 0;
+
+                while (i < sizeof(rows) / sizeof(rows[0]) && strcmp(rows[i].member, member) != 0)
+                        i++;
+                if (r < 0 || i == sizeof(rows) / sizeof(rows[0]) ||
+                    (!json_is_null(value) && json_typeof(value) != rows[i].type)) {
+                        r = r < 0 ? r : refuse(e, name, "must be {start: text, ready: text, readyMs: number}");
+                        break;
+                }
+                if (json_is_string(value) && json_string_length(value) > IMAGE_COMMAND_BYTES_MAX)
+                        r = refuse(e, name, "has a command of more than 16384 bytes");
+                else if (json_is_integer(value) &&
+                         (json_integer_value(value) < 1 || json_integer_value(value) > IMAGE_READY_MS_MAX))
+                        r = refuse(e, name, "has a readyMs that is no number from 1 to 600000");
+                else if (json_object_set_new(labels, rows[i].label,
+                                             json_is_integer(value)
+                                                     ? json_sprintf("%lld", (long long)json_integer_value(value))
+                                                     : json_incref(value)) < 0)
+                        r = work_no_memory(e);
+        }
+        if (r == 0)
+                r = merge_labels(config, "labels", labels, e);
+        json_decref(labels);
+        return r;
+}
+
 /* Members of a request's config: their type, or null. */
 static const struct {
         const char *name;
@@ -160,7 +202,7 @@ static const struct {
         {"entrypoint", JSON_ARRAY, replace},     {"cmd", JSON_ARRAY, replace},
         {"exposedPorts", JSON_ARRAY, add_names}, {"volumes", JSON_ARRAY, add_names},
         {"healthcheck", JSON_OBJECT, replace},   {"stopSignal", JSON_STRING, replace},
-        {"shell", JSON_ARRAY, replace},
+        {"shell", JSON_ARRAY, replace},          {"startup", JSON_OBJECT, merge_startup},
 };
 
 static int merge_member(json_t *config, const char *name, const json_t *given, struct cloche_err *e)
@@ -172,7 +214,14 @@ static int merge_member(json_t *config, const char *name, const json_t *given, s
         if (i == sizeof(members) / sizeof(members[0]))
                 return refuse(e, name,
                               "is unknown: expected env, labels, workingDir, user, entrypoint, cmd, exposedPorts, "
-                              "volumes, healthcheck, stopSignal, shell");
+                              "volumes, healthcheck, stopSignal, shell, startup");
+        if (json_is_null(given) && members[i].take == merge_startup) {
+                static const char *const labels[] = {IMAGE_LABEL_START, IMAGE_LABEL_READY, IMAGE_LABEL_READY_MS};
+
+                for (size_t k = 0; k < sizeof(labels) / sizeof(labels[0]); k++)
+                        json_object_del(json_object_get(config, "labels"), labels[k]);
+                return 0;
+        }
         if (json_is_null(given)) {
                 json_object_del(config, name);
                 return 0;

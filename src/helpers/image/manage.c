@@ -148,10 +148,12 @@ int manage_resolve(const struct store *store, const char *name, json_t **ret, st
         if (r == 0)
                 r = manage_add_settings(store, record, e);
         if (r == 0)
-                *ret = json_pack("{s:s, s:s+, s:O, s:O, s:O*, s:O*, s:O*}", "name", reference, "id", "sha256:", id,
-                                 "tree", json_object_get(record, "tree"), "env", json_object_get(record, "env"),
-                                 "workingDirectory", json_object_get(record, "workingDirectory"), "user",
-                                 json_object_get(record, "user"), "runsAs", json_object_get(record, "runsAs"));
+                *ret = json_pack("{s:s, s:s+, s:O, s:O, s:O*, s:O*, s:O*, s:O*}", "name", reference, "id",
+                                 "sha256:", id, "tree", json_object_get(record, "tree"), "env",
+                                 json_object_get(record, "env"), "workingDirectory",
+                                 json_object_get(record, "workingDirectory"), "user", json_object_get(record, "user"),
+                                 "runsAs", json_object_get(record, "runsAs"), "startup",
+                                 json_object_get(record, "startup"));
         json_decref(record);
         return r == 0 && !*ret ? work_no_memory(e) : r;
 }

@@ -30,7 +30,7 @@ struct settings {
         int tree_fd;
         bool keeps_ids, has_failed;
         const json_t *config;
-        json_t *env, *notes, *user, *runs_as;
+        json_t *env, *notes, *user, *runs_as, *startup;
         char directory[IMAGE_DIRECTORY_SIZE]; /* "": none */
 };
 
@@ -296,6 +296,43 @@ static void read_user(struct settings *s)
                 note(s, "User", given, " is not in /etc/passwd and /etc/group of the image" RUNS_AS);
 }
 
+/* -- start and ready commands --------------------------------------------------------------------------------- */
+
+static void read_command(struct settings *s, const char *label, const char *member)
+{
+        const json_t *labels = json_object_get(s->config, "labels");
+        const char *command = text_of(labels, label);
+
+        if (!*command)
+                return;
+        if (strlen(command) > IMAGE_COMMAND_BYTES_MAX)
+                note(s, "Label", label, " is left out: the command is too long");
+        else if (json_object_set_new(s->startup, member, json_string(command)) < 0)
+                s->has_failed = true;
+}
+
+static void read_ready_time(struct settings *s)
+{
+        const char *text = text_of(json_object_get(s->config, "labels"), IMAGE_LABEL_READY_MS);
+        char *end;
+        unsigned long ms = strtoul(text, &end, 10);
+
+        if (!*text)
+                return;
+        if (strspn(text, "0123456789") != strlen(text) || ms < 1 || ms > IMAGE_READY_MS_MAX)
+                note(s, "Label", IMAGE_LABEL_READY_MS, " is left out: it is no number from 1 to 600000");
+        else if (json_object_set_new(s->startup, "readyMs", json_integer((json_int_t)ms)) < 0)
+                s->has_failed = true;
+}
+
+static void read_startup(struct settings *s)
+{
+        read_command(s, IMAGE_LABEL_START, "start");
+        read_command(s, IMAGE_LABEL_READY, "ready");
+        if (json_object_get(s->startup, "ready"))
+                read_ready_time(s);
+}
+
 /* -- whole ---------------------------------------------------------------------------------------------------- */
 
 /* The directory is root's, as those that an archive does not describe. */
@@ -346,19 +383,22 @@ int settings_make(int tree_fd, bool keeps_ids, const json_t *config, json_t **re
                              .keeps_ids = keeps_ids,
                              .config = config,
                              .env = json_object(),
+                             .startup = json_object(),
                              .notes = json_array()};
 
         *ret = NULL;
         read_env(&s);
         read_directory(&s);
         read_user(&s);
+        read_startup(&s);
         if (!s.has_failed)
-                *ret = json_pack("{s:O, s:s*, s:O*, s:O*, s:O}", "env", s.env, "workingDirectory",
-                                 *s.directory ? s.directory : NULL, "user", s.user, "runsAs", s.runs_as, "notes",
-                                 s.notes);
+                *ret = json_pack("{s:O, s:s*, s:O*, s:O*, s:O*, s:O}", "env", s.env, "workingDirectory",
+                                 *s.directory ? s.directory : NULL, "user", s.user, "runsAs", s.runs_as, "startup",
+                                 json_object_size(s.startup) > 0 ? s.startup : NULL, "notes", s.notes);
         json_decref(s.env);
         json_decref(s.notes);
         json_decref(s.user);
         json_decref(s.runs_as);
+        json_decref(s.startup);
         return *ret ? 0 : work_no_memory(e);
 }

@@ -1,10 +1,13 @@
 /* Pools of running sandboxes, each with a shell: a request for one of the same kind gets it at
- * once. One pool has the engine's own image and the usual options. Each of the others has the kind
- * of which two sandboxes in sequence were last requested: of an image of the store, with variables
- * or a network of its own, with a writable root, or with a root of its own. A pooled sandbox keeps
- * its image from being removed, so a single sandbox of an image fills no pool. They are made after
- * a delay, so that they do not slow the current request, and only while new sandboxes are being
- * requested. Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
+ * once. One pool has the engine's own image and the usual options. Each of the others has the
+ * kind of which two sandboxes in sequence were last requested: of an image of the store, with
+ * variables or a network of its own, with a writable root, or with a root of its own. A pooled
+ * sandbox keeps its image from being removed, so a single sandbox of an image fills no pool.
+ * They are made after a delay, so that they do not slow the current request, and only while new
+ * sandboxes are being requested. The start and ready commands of an image have run in them, for
+ * the caller whose request they are made for, and for no other (decision 0059). Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
+#include "sandbox/life/startup.h"
 #include "sandbox/session/session.h"
 #include "sandbox/session/shell.h"
 
@@ -25,7 +28,8 @@ static int is_ready(const struct sandbox *s)
 {
         const struct session *session = TAILQ_FIRST(&s->sessions);
 
-        return s->state == SANDBOX_RUNNING && s->plan == SANDBOX_STAYS && session && session->state == SHELL_IDLE;
+        return s->state == SANDBOX_RUNNING && s->plan == SANDBOX_STAYS && sandbox_startup_is_over(s) && session &&
+               session->state == SHELL_IDLE;
 }
 
 /* Stop the ready ones; the others stop once they run. */
@@ -49,7 +53,7 @@ static int is_same(const json_t *one, const json_t *other)
 static int is_kind(const struct sandbox_kind *one, const struct sandbox_kind *other)
 {
         return image_equals(&one->image, &other->image) && is_same(one->env, other->env) &&
-               is_same(one->network, other->network);
+               is_same(one->network, other->network) && one->principal == other->principal;
 }
 
 static void kind_drop(struct sandbox_kind *kind)
@@ -87,9 +91,11 @@ static int want(struct sandboxes *all, unsigned number, const struct sandbox_kin
 struct sandbox *sandbox_pool_take(struct sandboxes *all, const struct sandbox_kind *kind, unsigned pool,
                                   int64_t principal, const char *name)
 {
+        struct sandbox_kind own = {.image.settings = all->engine->own_settings};
         struct sandbox *s;
 
-        if (!want(all, pool, kind ? kind : &all->pools[POOL_OWN].kind))
+        own.principal = image_has_commands(&own.image) ? principal : 0;
+        if (!want(all, pool, kind ? kind : &own))
                 return NULL;
         TAILQ_FOREACH (s, &all->pool, link)
                 if (s->pool == pool && is_ready(s))
@@ -163,7 +169,7 @@ void sandbox_pool_started(struct sandbox *s)
 {
         struct session *session = session_find(s, DEFAULT_SESSION, NULL);
 
-        if (session)
+        if (session && session->state == SHELL_NONE) /* the commands of the image may have started it */
                 shell_start(session);
         uv_timer_start(s->all->refill_timer, on_refill, REFILL_AFTER_MS, 0);
 }

@@ -12,6 +12,7 @@
 #include "sandbox/life/metrics.h"
 #include "sandbox/life/pause.h"
 #include "sandbox/life/snapshot.h"
+#include "sandbox/life/startup.h"
 #include "sandbox/network/connections.h"
 #include "sandbox/network/port.h"
 #include "sandbox/process/process.h"
@@ -390,14 +391,15 @@ static int check_root(const json_t *params, const struct image *image, struct cl
 
 /* The pool that may have such a sandbox, and the kind of the request; its objects are borrowed.
  * POOLS: none has. */
-static unsigned pool_of(const struct sandboxes *all, const json_t *params, const struct image *image,
+static unsigned pool_of(const struct sandboxes *all, int64_t principal, const json_t *params, const struct image *image,
                         struct sandbox_kind *ret)
 {
         json_t *env = json_object_get(params, "env"), *network = json_object_get(params, "network");
 
         *ret = (struct sandbox_kind){.image = *image,
                                      .env = json_object_size(env) > 0 ? env : NULL,
-                                     .network = network && !json_equal(network, all->network) ? network : NULL};
+                                     .network = network && !json_equal(network, all->network) ? network : NULL,
+                                     .principal = image_has_commands(image) ? principal : 0};
         if (!is_usual(all, params))
                 return POOLS;
         if (ret->env || ret->network)
@@ -413,7 +415,7 @@ static unsigned pool_of(const struct sandboxes *all, const json_t *params, const
 static struct sandbox *take_pooled(struct sandbox_request *request, const struct image *image, const char *name)
 {
         struct sandbox_kind kind;
-        const unsigned pool = pool_of(request->all, request->params, image, &kind);
+        const unsigned pool = pool_of(request->all, request->principal, request->params, image, &kind);
 
         return pool < POOLS ? sandbox_pool_take(request->all, &kind, pool, request->principal, name) : NULL;
 }
@@ -497,7 +499,7 @@ int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
         adopt(request, s);
         if (r > 0)
                 return 0;
-        if (s->state == SANDBOX_RUNNING) {
+        if (s->state == SANDBOX_RUNNING && sandbox_startup_is_over(s)) {
                 create_runs(request);
                 return 0;
         }

@@ -3,6 +3,7 @@
  * in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "sandbox/environment/packages.h"
 #include "sandbox/life/log.h"
+#include "sandbox/life/startup.h"
 #include "store.h"
 
 #include "base/clock.h"
@@ -299,8 +300,9 @@ static int must_wait(const struct sandbox_request *request)
         const struct sandbox *s = request->sandbox;
 
         if (request->method->needs == NEEDS_ANY_STATE)
-                return s->state == SANDBOX_STARTING || (s->state == SANDBOX_STOPPED && request->has_made_sandbox);
-        return request->method->needs == NEEDS_RUNNING && s->state != SANDBOX_RUNNING;
+                return s->state == SANDBOX_STARTING || !sandbox_startup_is_over(s) ||
+                       (s->state == SANDBOX_STOPPED && request->has_made_sandbox);
+        return request->method->needs == NEEDS_RUNNING && (s->state != SANDBOX_RUNNING || !sandbox_startup_is_over(s));
 }
 
 static int begin(struct sandbox_request *request, struct cloche_err *e)
@@ -321,7 +323,7 @@ void sandbox_requests_begin(struct sandbox *s)
 {
         struct sandbox_request *request;
 
-        while (s->state == SANDBOX_RUNNING && (request = TAILQ_FIRST(&s->waiting))) {
+        while (s->state == SANDBOX_RUNNING && sandbox_startup_is_over(s) && (request = TAILQ_FIRST(&s->waiting))) {
                 struct cloche_err e = {0};
 
                 TAILQ_REMOVE(&s->waiting, request, turn_link);
@@ -331,14 +333,14 @@ void sandbox_requests_begin(struct sandbox *s)
         }
 }
 
-void sandbox_requests_refuse(struct sandbox *s, const struct cloche_err *e)
+void sandbox_requests_refuse(struct sandbox *s, const struct cloche_err *e, json_t *output)
 {
         struct sandbox_request *request;
 
         while ((request = TAILQ_FIRST(&s->waiting))) {
                 TAILQ_REMOVE(&s->waiting, request, turn_link);
                 sandbox_request_set_phase(request, REQUEST_OPEN);
-                sandbox_request_fail(request, e, NULL);
+                sandbox_request_fail(request, e, output ? json_pack("{s:O}", "output", output) : NULL);
         }
 }
 

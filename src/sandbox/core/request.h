@@ -58,10 +58,11 @@ struct method {
 
 /* The transition must be legal; the caller moves the request between the lists. */
 void sandbox_request_set_phase(struct sandbox_request *request, enum sandbox_request_phase phase);
-/* Begin, or fail, the requests that waited for the sandbox to run; end those under way when it has
+/* Begin, or fail, the requests that waited for the sandbox to run (output: a member of the error,
+ * borrowed, or NULL); end those under way when it has
  * ended. */
 void sandbox_requests_begin(struct sandbox *s);
-void sandbox_requests_refuse(struct sandbox *s, const struct cloche_err *e);
+void sandbox_requests_refuse(struct sandbox *s, const struct cloche_err *e, json_t *output);
 void sandbox_requests_end(struct sandbox *s, const struct cloche_err *e);
 
 /* result is stolen; NULL: no memory. attachments: moved, or NULL. */

@@ -18,6 +18,7 @@
 #include "sandbox/life/metrics.h"
 #include "sandbox/life/pause.h"
 #include "sandbox/life/snapshot.h"
+#include "sandbox/life/startup.h"
 #include "sandbox/life/state.h"
 #include "sandbox/network/connections.h"
 #include "sandbox/network/port.h"
@@ -255,7 +256,8 @@ static unsigned onlookers(const struct sandbox *s)
 
 int sandbox_is_busy(const struct sandbox *s)
 {
-        return s->request_count > onlookers(s) || processes_running(s) > 0 || !TAILQ_EMPTY(&s->dials) || s->store_job;
+        return s->request_count > onlookers(s) || processes_running(s) > sandbox_startup_processes(s) ||
+               !TAILQ_EMPTY(&s->dials) || s->store_job;
 }
 
 void sandbox_send_event(struct sandbox *s, const char *event, json_t *about)
@@ -326,7 +328,7 @@ static void is_stopped(struct sandbox *s)
                 else
                         err_set(&e, CLOCHE_E_STOPPING,
                                 "the daemon is about to end and stops its sandboxes: try again when it runs again");
-                sandbox_requests_refuse(s, &e);
+                sandbox_requests_refuse(s, &e, NULL);
                 sandbox_schedule_turn(s);
         } else if (!TAILQ_EMPTY(&s->waiting)) {
                 sandbox_start(s);
@@ -355,6 +357,7 @@ static void end_work(struct sandbox *s)
         sandbox_tools_on_box_closed(s);
         contexts_on_box_closed(s);
         processes_on_box_closed(s);
+        sandbox_startup_on_box_closed(s); /* after its processes, which have it as their data */
         sessions_on_box_closed(s);
 }
 
@@ -557,9 +560,13 @@ void sandbox_collapse(struct sandbox *s, const struct cloche_err *why)
                 sandbox_store_failed(s, &e);
                 answer_stops(s, &e);
         }
+        if (s->is_untried && !sandbox_startup_is_over(s)) {
+                s->is_deleted = 1;
+                sandbox_store_remove(s);
+        }
         sandbox_answer_pauses(s, &e);
         s->has_files_only = sandbox_has_memory(s) && sandbox_has_saved_files(s);
-        sandbox_requests_refuse(s, &e);
+        sandbox_requests_refuse(s, &e, NULL);
         drop(s, &e);
 }
 
@@ -581,7 +588,7 @@ static void on_exit_of_program(void *data, const struct init_answer *exit)
         sandbox_copies_exited(s, &s->control, exit);
 }
 
-static void fail_start(struct sandbox *s, const struct cloche_err *e)
+void sandbox_start_failed(struct sandbox *s, const struct cloche_err *e, json_t *output)
 {
         struct cloche_err copy = *e;
 
@@ -592,8 +599,13 @@ static void fail_start(struct sandbox *s, const struct cloche_err *e)
                 s->is_deleted = 1;
                 sandbox_store_remove(s);
         }
-        sandbox_requests_refuse(s, &copy);
+        sandbox_requests_refuse(s, &copy, output);
         drop(s, &copy);
+}
+
+static void fail_start(struct sandbox *s, const struct cloche_err *e)
+{
+        sandbox_start_failed(s, e, NULL);
 }
 
 /* Before any program, for PID 1 handles requests in their order. A guest that put something else at
@@ -620,12 +632,18 @@ static void on_restored(void *data, const struct cloche_err *e)
         }
         s->is_dirty = s->plan == SANDBOX_STAYS && !TAILQ_EMPTY(&s->waiting); /* they will use it */
         s->kept_ns = clock_now_ns();
-        s->is_untried = 0;
         sandbox_set_state(s, SANDBOX_RUNNING);
         define_state(s);
         if (s->plan != SANDBOX_STAYS || s->is_deleted)
                 sandbox_stop(s, 0); /* perhaps again: an earlier turn came before it ran */
-        else if (s->is_pooled)
+        else
+                sandbox_startup_begin(s);
+}
+
+void sandbox_started(struct sandbox *s)
+{
+        s->is_untried = 0;
+        if (s->is_pooled)
                 sandbox_pool_started(s);
         else
                 sandbox_requests_begin(s);
@@ -822,6 +840,7 @@ void sandbox_turn(struct sandbox *s)
 
         contexts_turn(s);
         sandbox_mounts_turn(s);
+        sandbox_startup_turn(s);
         if (e.code && s->state == SANDBOX_STARTING) {
                 s->start_error = (struct cloche_err){0};
                 fail_start(s, &e);
@@ -899,6 +918,8 @@ json_t *sandbox_json(struct sandbox *s)
                 json_object_set(object, "volumes", s->volumes);
         if (object && s->save_error[0])
                 json_object_set_new(object, "saveError", json_string(s->save_error));
+        if (object && s->startup_error[0])
+                json_object_set_new(object, "startupError", json_string(s->startup_error));
         if (object && json_object_get(object, "pauseKind"))
                 json_object_set_new(object, "pausedAt", sandbox_time_json(s->paused_ms));
         if (object && s->saved_ms)

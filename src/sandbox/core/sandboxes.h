@@ -45,6 +45,7 @@ enum { POOL_OWN, POOL_STORE, POOL_OTHER, POOL_WRITABLE, POOL_ROOT, POOLS };
 struct sandbox_kind {
         struct image image;
         json_t *env, *network; /* NULL: none; the daemon's */
+        int64_t principal;     /* of an image whose commands have run in the pooled ones; else 0 */
 };
 
 struct sandbox_pool {
@@ -173,10 +174,12 @@ struct sandbox {
         struct port_watch *port_watch;
         struct store_job *store_job;
         struct cloche_err start_error;
-        char save_error[256];   /* of the last failed save, or "" */
-        int is_unsaved;         /* on_unsaved was called since the last save */
-        uint64_t kept_ns;       /* monotonic: the last save, or the start */
-        uint64_t save_retry_ns; /* monotonic: no automatic save before this */
+        struct startup *startup; /* the commands of its image, while it runs; NULL: none */
+        char startup_error[sizeof(((struct cloche_err *)0)->msg)]; /* why they failed at its last start, or "" */
+        char save_error[256];                                      /* of the last failed save, or "" */
+        int is_unsaved;                                            /* on_unsaved was called since the last save */
+        uint64_t kept_ns;                                          /* monotonic: the last save, or the start */
+        uint64_t save_retry_ns;                                    /* monotonic: no automatic save before this */
         unsigned request_count, process_count, output_count;
         unsigned context_count, cell_output_count;
         uint64_t next_process, next_session, next_output, next_context, next_question;
@@ -227,6 +230,11 @@ static inline const char *sandbox_directory(const struct sandbox *s)
 struct sandbox *sandbox_new(struct sandboxes *all, int64_t principal, const char *name, struct cloche_err *e);
 /* Start it; the requests in waiting begin, or fail with the reason. */
 void sandbox_start(struct sandbox *s);
+/* The commands of its image are done: its requests begin. */
+void sandbox_started(struct sandbox *s);
+/* It could not be started: end it. A sandbox that never ran is removed. about: further members of
+ * the error, borrowed, or NULL. */
+void sandbox_start_failed(struct sandbox *s, const struct cloche_err *e, json_t *output);
 /* The files that it awaited are there. */
 void sandbox_on_files(struct sandbox *s);
 /* Stop it in the next loop iteration. save: save it first, if there is a state directory; if that

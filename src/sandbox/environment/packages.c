@@ -489,11 +489,12 @@ static struct package_job *job_new(const struct sandbox_request *request, const 
         strcpy(job->key, key);
         snprintf(job->name, sizeof(job->name), NAME_PREFIX "%.*s", NAME_DIGITS, key);
         job->packages = json_incref(packages);
+        /* The commands of the image belong to the sandboxes that get the packages. */
         job->create =
-                json_pack("{s:s, s:b, s:o, s:O*, s:O*, s:O*, s:O*}", "sandbox", job->name, "root", has_root(request),
+                json_pack("{s:s, s:b, s:o, s:O*, s:o*, s:O*, s:O*}", "sandbox", job->name, "root", has_root(request),
                           "network", network_for(request, packages), "image", json_object_get(params, "image"),
-                          "imageSettings", json_object_get(params, "imageSettings"), "env",
-                          json_object_get(params, "env"), "limits", json_object_get(params, "limits"));
+                          "imageSettings", image_settings_without_startup(json_object_get(params, "imageSettings")),
+                          "env", json_object_get(params, "env"), "limits", json_object_get(params, "limits"));
         TAILQ_INIT(&job->waiters);
         if (job->create)
                 return job;

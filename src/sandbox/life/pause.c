@@ -21,6 +21,7 @@
 #include "sandbox/core/store.h"
 #include "sandbox/network/port.h"
 #include "sandbox/session/session.h"
+#include "startup.h"
 #include "state.h"
 
 #include <string.h>
@@ -343,7 +344,7 @@ int handle_RESUME(struct sandbox_request *request, struct cloche_err *e)
                 request->state = (void *)(s->state == SANDBOX_RUNNING ? of_running
                                           : sandbox_is_live(s)        ? of_memory
                                                                       : of_files);
-        if (s->state != SANDBOX_RUNNING) {
+        if (s->state != SANDBOX_RUNNING || !sandbox_startup_is_over(s)) {
                 wait_until_it_runs(request);
                 sandbox_start(s);
                 return 0;

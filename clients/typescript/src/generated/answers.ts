@@ -633,6 +633,8 @@ export interface Sandbox {
   usage?: SandboxUsage
   /** The reason why the last save failed. */
   saveError?: string
+  /** The reason why the start or ready command of its image failed at its last start. */
+  startupError?: string
   /** Changes between these times are lost, after a crash. */
   lost?: LostTimes
 }
@@ -697,6 +699,8 @@ export interface SandboxStopped {
   usage?: SandboxUsage
   /** The reason why the last save failed. */
   saveError?: string
+  /** The reason why the start or ready command of its image failed at its last start. */
+  startupError?: string
   /** Changes between these times are lost, after a crash. */
   lost?: LostTimes
   /** The outcome of writing the changes in its mounts to the host. */
@@ -763,6 +767,8 @@ export interface SandboxResumed {
   usage?: SandboxUsage
   /** The reason why the last save failed. */
   saveError?: string
+  /** The reason why the start or ready command of its image failed at its last start. */
+  startupError?: string
   /** Changes between these times are lost, after a crash. */
   lost?: LostTimes
   /** memory: its processes go on. files: it was stopped or paused with its files only, and has its saved files. running: it was not paused. */
@@ -829,6 +835,8 @@ export interface SandboxCreated {
   usage?: SandboxUsage
   /** The reason why the last save failed. */
   saveError?: string
+  /** The reason why the start or ready command of its image failed at its last start. */
+  startupError?: string
   /** Changes between these times are lost, after a crash. */
   lost?: LostTimes
   /** It is new. */
@@ -1735,6 +1743,8 @@ export interface Image {
   user?: unknown
   /** As whom code runs: uid, gid, name, home; absent: as the box's own user, cloche (1000:1000). */
   runsAs?: unknown
+  /** Commands of each of its sandboxes: start, and ready, which must succeed within readyMs. */
+  startup?: unknown
   /** Parts of its configuration that do not apply, and why. */
   notes: string[]
   /** When it was imported. */

@@ -13,7 +13,7 @@ export interface SandboxCreateParams {
   snapshot?: string | undefined
   /** The name by which the caller found the digest, to be shown with it; with a name the daemon keeps that. */
   imageName?: string | undefined
-  /** Environment, working directory and user that the image states: {env, workingDirectory, runsAs}; the first two apply where the caller states nothing else. */
+  /** Environment, working directory, user and commands that the image states: {env, workingDirectory, runsAs, startup}; the first two apply where the caller states nothing else; startup, {start, ready, readyMs}, in sandboxes. */
   imageSettings?: Record<string, unknown> | undefined
   /** true: the directories of its image can be changed, by a copy in its quota, and belong to its user; it stays. Needs image; of an ordinary user's daemon also Linux 6.6. A context in it starts cold if its programs changed files that the prepared interpreter has in memory, and cannot be forked. */
   writableRoot?: boolean | undefined
@@ -97,7 +97,7 @@ export interface SandboxStopParams {
 export interface SandboxCommitParams {
   /** The name to give, NAME[:TAG]; absent: none, so that image.prune removes it. */
   image?: string | undefined
-  /** Changes of the configuration of its image: {env, labels, workingDir, user, entrypoint, cmd, exposedPorts, volumes, healthcheck, stopSignal, shell}. env and labels are objects whose members are added, exposedPorts and volumes lists that are added, entrypoint, cmd and shell lists of text; null removes. */
+  /** Changes of the configuration of its image: {env, labels, workingDir, user, entrypoint, cmd, exposedPorts, volumes, healthcheck, stopSignal, shell, startup}. env and labels are objects whose members are added, exposedPorts and volumes lists that are added, entrypoint, cmd and shell lists of text, startup {start, ready, readyMs} the commands of its sandboxes; null removes. */
   config?: Record<string, unknown> | undefined
   /** The step that made the changes; createdBy of the image. */
   comment?: string | undefined
