@@ -310,6 +310,52 @@ def test_start_and_ready_commands():
         assert says in build("FROM base:1\n", "--ready", "true", "--ready-within", within, expected=None).stderr, within
 
 
+def test_images_of_debian():
+    """FROM debian:SUITE is made by mmdebstrap, here a pretended one, of the sources that name the suite, once; integration/image-debian tries the real one."""
+    prepare()
+    os.mkdir("bin")
+    def pretend(script):
+        with open("bin/mmdebstrap", "w") as file:
+            file.write(f"#!/bin/sh\nprintf '%s\\n' \"$@\" >> {os.getcwd()}/words\n{script}\n")
+        os.chmod("bin/mmdebstrap", 0o755)
+    def words():
+        with open("words") as file:
+            said = file.read().split()
+        os.remove("words")
+        return said
+    with open("sources", "w") as file:
+        file.write("deb http://mirror.invalid/debian bookworm main\n")
+    env, own = {"PATH": f"{os.getcwd()}/bin:{os.environ['PATH']}"}, ("--sources", "sources")
+    pretend("echo I: downloading >&2; tar -C image -c .")
+    told = build("FROM debian:bookworm AS one\nRUN echo x > /opt/x\nFROM debian:bookworm\nCOPY --from=one /opt/x /opt/y\n", "-t", "made:1", *own, env=env)
+    equal((told.stdout, look(tree_of("made:1") + "/opt/y")), (b"made:1\n", "x\n"))
+    assert b"FROM debian:bookworm: mmdebstrap makes it of the suite bookworm\nI: downloading\n" in told.stderr, told
+    equal(words(), ["--variant=minbase", "--dpkgopt=force-unsafe-io", "bookworm", "-", "sources"])
+    assert "debian:bookworm" in sum((image["names"] for image in images()), [])
+    build("FROM debian:bookworm\n", *own, env=env)  # the store has it
+    assert not os.path.exists("words")
+    build("FROM debian:bookworm\nFROM debian:bookworm\n", "--pull", *own, env=env)
+    equal(words().count("bookworm"), 1)
+    build("FROM debian:bookworm-slim\n", *own, env=env)
+    assert {"--variant=minbase", "--dpkgopt=path-exclude=/usr/share/man/*", "bookworm"} <= set(words())
+    build("FROM debian:bookworm-important\n", *own, env=env)
+    assert {"--variant=important", "bookworm"} <= set(words())
+    # what cannot be made, with the line
+    for text, says in (("\nFROM debian:trixie\n", b"does not name the suite 'trixie'"), ("\nFROM debian\n", b"does not name the suite 'stable'"), ("\nFROM debian:-x\n", b"'-x' is no"), ("\nFROM debian:\n", b"'' is no tag")):
+        told = build(text, *own, env=env, expected=2)
+        assert says in told.stderr and b"Dockerfile:2: FROM: " in told.stderr, told
+    pretend("echo 'E: Temporary failure resolving mirror.invalid' >&2; exit 25")
+    told = build("FROM base:1\nFROM debian:bookworm-standard\n", *own, env=env, expected=1)
+    assert b"E: Temporary failure resolving mirror.invalid\ncloche: mmdebstrap failed: its messages stand above; if no mirror answers" in told.stderr, told
+    assert b"Dockerfile:2: FROM: the image 'debian:bookworm-standard' is not in the store, and was not made" in told.stderr, told
+    os.remove("bin/mmdebstrap")
+    told = build("FROM debian:bookworm-buildd\n", *own, env={"PATH": os.path.abspath("bin")}, expected=2)
+    assert b"apt install mmdebstrap" in told.stderr, told
+    # the twin: other names are those of the store alone
+    told = build("FROM debian12:1\n", *own, env=env, expected=None)
+    assert b"mmdebstrap" not in told.stderr, told
+
+
 STOPPED = "FROM base:1\nRUN echo begun; kill -STOP $$\n"
 
 

@@ -177,10 +177,11 @@ def test_bad_input():
     words = ("image", "build", "--images", "images", "--sources", "sources")
     with pretended() as env:
         os.environ.update(env)
-        bad_input(*words, says="need --standard")
+        bad_input(*words, "--suite", SUITE, says="need --standard")
+        bad_input(*words, says="directory of the Dockerfile, or --standard")
         bad_input("image", "build", "--images", "images", says="directory of the Dockerfile, or --standard")
         bad_input(*words, "--standard", "--tag", "x", says="for a Dockerfile")
-        bad_input(*words, "mine", says="cloche image debian")
+        bad_input(*words, "--packages", "nano", "mine", says="cloche image debian")
         bad_input(*words, "--standard", "a", "b", says="b")
         bad_input(*words, "--standard", "--suite", "trixie", says="does not name the suite 'trixie'")
         bad_input(*words, "--standard", "--packages", "", says="not a list")

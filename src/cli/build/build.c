@@ -495,6 +495,31 @@ int build_take_image(struct stage *stage, const json_t *image)
         return id && tree ? 0 : no_memory();
 }
 
+static int inspect(struct build *b, const char *name, json_t **ret, struct cloche_err *e)
+{
+        return image_store_ask(b->request, &b->store, "inspect", json_pack("{s:s}", "name", name), ret, e);
+}
+
+/* An image of Debian that the store lacks is made; with --pull others too, once a build. */
+static int find_image(struct build *b, const char *name, json_t **ret)
+{
+        const int is_debian = build_is_debian(name);
+        int is_missing = is_debian && b->request->build.is_pulled && !json_object_get(b->pulled, name), code = 0;
+        struct cloche_err e = {0};
+
+        if (!is_missing)
+                code = inspect(b, name, ret, &e);
+        if (code && e.code == CLOCHE_E_NOT_FOUND && is_debian)
+                is_missing = 1;
+        if (is_missing) {
+                e = (struct cloche_err){0};
+                code = build_make_debian(b, name);
+                if (code == 0 && json_object_set_new(b->pulled, name, json_true()) == 0)
+                        code = inspect(b, name, ret, &e);
+        }
+        return e.code ? build_fail(b, &e) : code;
+}
+
 static int begin_image(struct build *b, struct stage *stage, const char *image)
 {
         json_t *answer = NULL, *made = NULL;
@@ -504,14 +529,13 @@ static int begin_image(struct build *b, struct stage *stage, const char *image)
                                                 &made, &e)
                               : 0;
 
+        if (e.code)
+                code = build_fail(b, &e);
         if (code == 0)
-                code = image_store_ask(b->request, &b->store, "inspect",
-                                       json_pack("{s:s}", "name", is_scratch ? sandbox_text(made, "id") : image),
-                                       &answer, &e);
+                code = find_image(b, is_scratch ? sandbox_text(made, "id") : image, &answer);
         json_decref(made);
-
         if (code)
-                return e.code ? build_fail(b, &e) : code;
+                return code;
         code = build_take_image(stage, answer);
         stage->config = json_deep_copy(json_object_get(answer, "config"));
         if (code == 0 && json_array_size(json_object_get(stage->config, "onBuild")) > 0)
@@ -703,6 +727,7 @@ static void build_done(struct build *b)
         free(b->stages);
         json_decref(b->args);
         json_decref(b->declared);
+        json_decref(b->pulled);
         json_decref(b->network);
         if (b->has_daemon)
                 daemon_private_stop(&b->daemon, &b->copy.client);
@@ -730,6 +755,7 @@ int build_image(struct cli_request *request)
                           .context = {.fd = -EBADF},
                           .args = json_object(),
                           .declared = json_object(),
+                          .pulled = json_object(),
                           .has_root = privilege_is_root(),
                           .network = sandbox_network(request),
                           .time = time_of_build(request)};

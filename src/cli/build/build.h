@@ -32,6 +32,7 @@ struct build {
         json_t *args;     /* ARG before the first FROM */
         int has_root;     /* the daemon is root's: steps run as root of their sandbox, until USER */
         json_t *declared; /* names of all ARGs, and null for each */
+        json_t *pulled;   /* names of the images of Debian that this build made */
         json_t *network;  /* the policy of all steps; NULL: none */
         size_t at;        /* the step that is carried out */
         struct daemon_private daemon;
@@ -63,6 +64,10 @@ json_t *build_env(const struct stage *stage);
  * result. */
 int build_run(struct build *b, const struct docker_step *step);
 int build_copy(struct build *b, const struct docker_step *step);
+/* build-debian.c: true for debian and debian:TAG. */
+int build_is_debian(const char *image);
+/* Make the image of that name by mmdebstrap. */
+int build_make_debian(struct build *b, const char *image);
 /* build-box.c: the members that a commit takes, of the configuration. NULL: no memory. */
 json_t *build_config(const struct stage *stage);
 

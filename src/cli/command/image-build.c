@@ -189,18 +189,18 @@ static int build(struct cli_request *request)
 {
         const struct cli_request *r = request;
         int is_file = r->build.file || r->build.tag || r->build.args || r->build.secrets || r->build.is_reproducible ||
-                      r->build.is_uncached || r->sandbox.allow || r->sandbox.deny || r->sandbox.host_ports ||
-                      r->sandbox.startup.start || r->sandbox.startup.ready || r->sandbox.startup.ready_ms != UINT64_MAX;
+                      r->build.is_uncached || r->build.is_pulled || r->sandbox.allow || r->sandbox.deny ||
+                      r->sandbox.host_ports || r->sandbox.startup.start || r->sandbox.startup.ready ||
+                      r->sandbox.startup.ready_ms != UINT64_MAX;
 
         if (r->debian.is_standard && is_file)
                 return cli_bad("--standard takes --suite, --packages and --sources: the other options are for a "
                                "Dockerfile");
         if (r->debian.is_standard)
                 return build_standard(request);
-        if (r->debian.suite || r->debian.packages || r->debian.sources)
-                return cli_bad("--suite, --packages and --sources need --standard (cloche image debian makes an image "
-                               "of "
-                               "other packages)");
+        if (r->debian.suite || r->debian.packages)
+                return cli_bad("--suite and --packages need --standard (cloche image debian makes an image of other "
+                               "packages)");
         return request->positional_count ? build_image(request)
                                          : cli_bad("expected the directory of the Dockerfile, or --standard");
 }

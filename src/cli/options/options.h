@@ -50,7 +50,7 @@ struct cli_request {
         struct {
                 const char *file, *tag; /* NULL: not given */
                 json_t *args, *secrets; /* objects, owned; NULL: none */
-                int is_reproducible, is_uncached;
+                int is_reproducible, is_uncached, is_pulled;
         } build;
         uint64_t keep_bytes; /* UINT64_MAX: not given */
         const char *token_file;

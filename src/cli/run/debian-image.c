@@ -52,23 +52,32 @@ static int find_sources(const char *named, glob_t *ret)
         return 0;
 }
 
-/* True if a line that is no comment has the word. */
-static int has_word(char *text, const char *word)
+enum naming { NAMES_NONE, NAMES_PART, NAMES_SUITE };
+
+/* True if a line that is no comment has the word; a part of the suite bookworm is
+ * bookworm-security. */
+static enum naming find_word(char *text, const char *word)
 {
+        enum naming found = NAMES_NONE;
         char *rest;
 
         for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-                for (char *at = line; *line != '#' && (at = strstr(at, word)); at++)
-                        if ((at == line || strchr(" \t", at[-1])) && strchr(" \t/", at[strlen(word)]))
-                                return 1;
-        return 0;
+                for (char *at = line; *line != '#' && (at = strstr(at, word)); at++) {
+                        if (at != line && !strchr(" \t", at[-1]))
+                                continue;
+                        if (strchr(" \t/", at[strlen(word)]))
+                                return NAMES_SUITE;
+                        if (at[strlen(word)] == '-')
+                                found = NAMES_PART;
+                }
+        return found;
 }
 
-static int names_suite(const char *path, const char *suite)
+static enum naming names_suite(const char *path, const char *suite)
 {
         _cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
         char *text = fd < 0 ? NULL : calloc(1, SOURCE_BYTES_MAX + 1);
-        int found = text && read(fd, text, SOURCE_BYTES_MAX) > 0 && has_word(text, suite);
+        enum naming found = text && read(fd, text, SOURCE_BYTES_MAX) > 0 ? find_word(text, suite) : NAMES_NONE;
 
         free(text);
         return found;
@@ -86,11 +95,11 @@ static int choose_sources(const struct debian_image *image, struct sources *ret)
         if (ret->found.gl_pathc > SOURCES_MAX)
                 return cli_bad("apt has %zu files of sources, expected at most %d", ret->found.gl_pathc, SOURCES_MAX);
         for (size_t i = 0; i < ret->found.gl_pathc; i++) {
-                int names = names_suite(ret->found.gl_pathv[i], image->suite);
+                enum naming names = names_suite(ret->found.gl_pathv[i], image->suite);
 
-                if (names || !image->only_suite)
+                if (names != NAMES_NONE || !image->only_suite)
                         ret->paths[count++] = ret->found.gl_pathv[i];
-                is_named |= names;
+                is_named |= names == NAMES_SUITE;
         }
         if (is_named)
                 return 0;
@@ -202,17 +211,27 @@ static int check_words(const struct debian_image *image)
         return 0;
 }
 
+/* Files that an image without manuals lacks. Licences must go with the packages. */
+static const char *const slim[] = {"--dpkgopt=path-exclude=/usr/share/doc/*",
+                                   "--dpkgopt=path-include=/usr/share/doc/*/copyright",
+                                   "--dpkgopt=path-exclude=/usr/share/man/*",
+                                   "--dpkgopt=path-exclude=/usr/share/info/*",
+                                   "--dpkgopt=path-exclude=/usr/share/locale/*"};
+
 /* Its messages are the progress: they go to standard error as they come. */
 static int run_mmdebstrap(const struct debian_image *image, const struct sources *sources, int out_fd)
 {
-        const char *argv[SOURCES_MAX + 8] =
-                {PROGRAM, "--variant=minbase",
-                 "--dpkgopt=force-unsafe-io"}; /* after a crash nothing of the root is used */
+        char variant[64];
+        const char *argv[SOURCES_MAX + 8 + sizeof(slim) / sizeof(slim[0])] =
+                {PROGRAM, variant, "--dpkgopt=force-unsafe-io"}; /* after a crash nothing of the root is used */
         const char *base = image->base ? image->base : "", *packages = image->packages ? image->packages : "";
         char *include = NULL;
         size_t count = 3;
         int status = -ENOMEM, is_any = *base || *packages;
 
+        snprintf(variant, sizeof(variant), "--variant=%s", image->variant ? image->variant : "minbase");
+        for (size_t i = 0; image->is_slim && i < sizeof(slim) / sizeof(slim[0]); i++)
+                argv[count++] = slim[i];
         if (is_any && asprintf(&include, "--include=%s%s%s", base, *base && *packages ? "," : "", packages) > 0)
                 argv[count++] = include;
         if (image->hook && setenv(HOOK_VARIABLE, image->hook, 1) == 0)
@@ -239,9 +258,9 @@ static int make_archive(const struct debian_image *image, const struct sources *
         if (status == STATUS_MISSING)
                 return cli_bad(PROGRAM " is not installed: install it (apt install " PROGRAM
                                        "), or import a tar file that it made on another machine (cloche image import)");
-        return cli_bad(PROGRAM
-                       " failed: its messages stand above; --sources names other mirrors, TMPDIR a directory with "
-                       "more space%s",
+        return cli_bad(PROGRAM " failed: its messages stand above; if no mirror answers, --sources names others; "
+                               "TMPDIR names a "
+                               "directory with more space%s",
                        privilege_is_root() ? "" : " (a user other than root needs ids in /etc/subuid and /etc/subgid)"),
                1;
 }
@@ -273,7 +292,7 @@ static int make(struct cli_request *request, const struct debian_image *image, c
                 code = image_store_request(request, "import",
                                            json_pack("{s:s, s:s}", "source", PROGRAM, "name", image->name), fd,
                                            &answer);
-        if (code == 0)
+        if (code == 0 && !image->is_silent)
                 image_print_import(request, answer);
         json_decref(answer);
         return code;

@@ -9,7 +9,10 @@ struct debian_image {
         const char *base;     /* A,B: packages besides those that every Debian has; NULL: none */
         const char *packages; /* the same, of the command line */
         const char *sources;  /* a file; NULL: the files of the machine's apt */
-        int only_suite;       /* leave out the files that do not name the suite */
+        const char *variant;  /* a set of packages of mmdebstrap; NULL: minbase */
+        int only_suite;       /* leave out the files that name neither the suite nor one of its parts */
+        int is_slim;          /* without manuals, documents and translations, but for licences */
+        int is_silent;        /* print no name */
         const char *hook;     /* script of sh(1) that runs before packages come; $1: the image's root. NULL: none */
 };
 
