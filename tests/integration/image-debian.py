@@ -12,7 +12,7 @@ import threading
 import urllib.error
 import urllib.request
 
-from cloche import ORDINARY_USER, SOURCE, bad_input, call, cli, equal, need_ordinary_user, need_writable_roots, sampled, skip
+from cloche import ORDINARY_USER, SOURCE, bad_input, call, cli, equal, need_ordinary_user, need_root, need_writable_roots, sampled, skip, write_file
 from image_trees import make_image
 from package_files import Index
 
@@ -20,6 +20,7 @@ sys.path.insert(0, os.path.join(SOURCE, "tests/daemon"))
 from rpc import Daemon  # noqa: E402
 
 TIMEOUT = 1800
+MODE = ["--mode=unshare"] if os.geteuid() == 0 else []
 SOURCES = "# trixie is not used\nTypes: deb\nURIs: http://mirror.invalid/debian\nSuites: bookworm bookworm-updates\nComponents: main\n"
 
 
@@ -29,6 +30,7 @@ def pretend(script):
     with open("bin/mmdebstrap", "w") as file:
         file.write(f"#!/bin/sh\nprintf '%s\\n' \"$@\" > {os.getcwd()}/words\n{script}\n")
     os.chmod("bin/mmdebstrap", 0o755)
+    os.chmod(".", 0o777)  # root's runs as another user
     with open("sources", "w") as file:
         file.write(SOURCES)
     return {"PATH": f"{os.getcwd()}/bin:{os.environ['PATH']}"}
@@ -44,11 +46,37 @@ def test_words_and_result():
     finished = debian("--suite", "bookworm", "--packages", "nano,python3-yaml", env=env)
     equal((finished.code, finished.stdout, finished.stderr), (0, b"made:latest\n", b"I: downloading\n"), finished)
     with open("words") as words:
-        equal(words.read().split(), ["--variant=minbase", "--dpkgopt=force-unsafe-io", "--include=nano,python3-yaml", "bookworm", "-", "sources"])
+        os.remove("words")  # the next one is another user's
+        equal(words.read().split(), ["--variant=minbase", "--dpkgopt=force-unsafe-io", "--include=nano,python3-yaml", *MODE, "bookworm", "-", "sources"])
     equal(call("python", "def f(): return open('/etc/marker').read()", "f", image="made", images="images").value, "root")
     equal(debian("--suite", "bookworm-updates", "--json", env=env).code, 0)
     with open("words") as words:
-        equal(words.read().split(), ["--variant=minbase", "--dpkgopt=force-unsafe-io", "bookworm-updates", "-", "sources"])
+        equal(words.read().split(), ["--variant=minbase", "--dpkgopt=force-unsafe-io", *MODE, "bookworm-updates", "-", "sources"])
+
+
+def test_whose_rights_it_has():
+    """Root's mmdebstrap is root of a namespace, who can neither read nor write what others may not, nor change the host; what it leaves behind is removed."""
+    need_root()
+    make_image("root")
+    write_file("secret", "s")
+    os.chmod("secret", 0o600)
+    climbs = ["cat secret", "chown 70000 $TMPDIR", "mount --bind / /mnt", "kill -0 $PPID", "mknod $TMPDIR/d b 1 1", "echo 1 > /proc/sys/kernel/panic", "chroot / id"]
+    script = "".join(f"({act}) > /dev/null 2>&1 && echo 'did {act}' >&2\n" for act in climbs)
+    script += "id -u >&2; cut -c1-30 /proc/self/uid_map >&2; mkdir -p $TMPDIR/a/b; chown 33 $TMPDIR/a; chmod 0 $TMPDIR/a; tar -C root -c ."
+    os.mkdir("tmp", 0o755)
+    finished = debian("--suite", "bookworm", env={**pretend(script), "TMPDIR": os.path.abspath("tmp")})
+    equal((finished.code, finished.stdout), (0, b"made:latest\n"), finished)
+    said = finished.stderr.decode().split("\n")
+    # a mount of its own namespace and the root directory are no rights over the host
+    equal([line for line in said if line.startswith("did ") and line not in ("did mount --bind / /mnt", "did chroot / id")], [])
+    uid, inside, outside, *_ = " ".join(line for line in said if not line.startswith("did ")).split()
+    assert (uid, inside) == ("0", "0") and int(outside) >= 0x70400000, said
+    equal((os.listdir("tmp"), os.path.ismount("/mnt")), ([], False))
+    os.mkdir("closed", 0o700)
+    os.mkdir("closed/tmp", 0o777)
+    finished = debian("--suite", "bookworm", env={**pretend("exit 0"), "TMPDIR": os.path.abspath("closed/tmp")})
+    assert finished.code == 1 and b"that other users may not enter: name another one by TMPDIR" in finished.stderr, finished
+    equal(os.listdir("closed/tmp"), [])
 
 
 def test_one_that_fails_leaves_nothing():

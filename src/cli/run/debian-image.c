@@ -1,22 +1,23 @@
-/* Images that mmdebstrap makes. Runs in: the CLI, as its user; mmdebstrap does the work, with
- * the rights of that user, and cloche-image imports the result. */
+/* Images that mmdebstrap makes. Runs in: the CLI, as its user; mmdebstrap does the work, and
+ * cloche-image imports the result. mmdebstrap and the scripts of packages have the rights of that
+ * user; those of root are root of a user namespace alone. */
 #include "debian-image.h"
 
 #include "cli/options/options.h"
 #include "cli/output/signals.h"
 #include "image-store.h"
+#include "own-ids.h"
 
 #include "base/fd.h"
 #include "base/privilege.h"
 
 #include <fcntl.h>
 #include <glob.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,7 +27,8 @@
 #define SOURCES_MAX 64
 #define WORD_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.+-"
 #define HOOK_VARIABLE "CLOCHE_IMAGE_HOOK" /* mmdebstrap prints the words of a hook that fails */
-#define STATUS_MISSING 127                /* a shell's, for a program that is not there */
+#define STATUS_FAILED 126
+#define STATUS_MISSING 127 /* a shell's, for a program that is not there */
 
 /* The files of apt(8), in its order. */
 static const char *const patterns[] = {"/etc/apt/sources.list", "/etc/apt/sources.list.d/*.list",
@@ -137,45 +139,61 @@ static void catch_signals(void)
         sigaction(SIGHUP, &action, NULL);
 }
 
-/* mmdebstrap mounts /proc and others for root, in this namespace: they end with it, however it
- * ends. */
-static int hide_mounts(void)
+/* ids_fd: -1: the program has the rights of this process. */
+static _Noreturn void become(const char *const *argv, int out_fd, int ids_fd, const sigset_t *mask)
 {
-        return unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
-}
-
-static _Noreturn void become(const char *const *argv, int out_fd, const sigset_t *mask)
-{
-        int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC), error;
 
         setpgid(0, 0);
-        if (privilege_is_root() && !hide_mounts()) {
-                cli_bad("cannot make a mount namespace: %s", strerror(errno));
-                _exit(126);
-        }
+        error = ids_fd >= 0 ? own_ids_enter(ids_fd) : 0;
+        if (!error && ids_fd >= 0 && access(debian_image_directory(), W_OK | X_OK) < 0)
+                error = cli_bad("%s lies in a directory that other users may not enter: name another one by TMPDIR",
+                                debian_image_directory());
+        if (error)
+                _exit(STATUS_FAILED);
         sigprocmask(SIG_SETMASK, mask, NULL);
         if (dup2(null_fd, STDIN_FILENO) >= 0 && dup2(out_fd, STDOUT_FILENO) >= 0)
                 execvp(argv[0], (char *const *)argv);
-        _exit(errno == ENOENT ? STATUS_MISSING : 126);
+        _exit(errno == ENOENT ? STATUS_MISSING : STATUS_FAILED);
+}
+
+static int map_ids(const struct own_ids *ids, pid_t pid, int fds[2])
+{
+        struct cloche_err e = {0};
+        int code;
+
+        fd_close(&fds[1]);
+        code = own_ids_map(ids, pid, fds[0], &e) < 0 ? sandbox_fail(&e) : 0;
+        fd_close(&fds[0]); /* after an error the child ends */
+        return code;
 }
 
 /* Return the exit status as shells count it, or -errno. mmdebstrap waits for its child when it
- * gets a signal, so the child must get it too: they have a process group of their own. */
-static int run_program(const char *const *argv, int out_fd)
+ * gets a signal, so the child must get it too: they have a process group of their own. ids: of the
+ * namespace in which the program is root; NULL: none. */
+static int run_program(const char *const *argv, int out_fd, const struct own_ids *ids)
 {
+        int status = 0, fds[2] = {-EBADF, -EBADF};
         sigset_t before;
         pid_t pid;
-        int status = 0;
 
+        if (ids && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
+                return -errno;
         signals_block(&before);
         pid = fork();
-        if (pid == 0)
-                become(argv, out_fd, &before);
+        if (pid == 0) {
+                fd_close(&fds[0]);
+                become(argv, out_fd, ids ? fds[1] : -1, &before);
+        }
         if (pid > 0) {
                 setpgid(pid, pid);
                 atomic_store(&working, pid);
                 catch_signals();
+                if (ids)
+                        (void)map_ids(ids, pid, fds);
         }
+        fd_close(&fds[0]);
+        fd_close(&fds[1]);
         sigprocmask(SIG_SETMASK, &before, NULL);
         if (pid < 0)
                 return -errno;
@@ -188,7 +206,7 @@ static int run_program(const char *const *argv, int out_fd)
 int debian_image_check_program(const char *program, const char *way_out)
 {
         _cleanup_fd_ int null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
-        int status = run_program((const char *const[]){program, "--version", NULL}, null_fd);
+        int status = run_program((const char *const[]){program, "--version", NULL}, null_fd, NULL);
 
         if (status == 0)
                 return 0;
@@ -219,10 +237,11 @@ static const char *const slim[] = {"--dpkgopt=path-exclude=/usr/share/doc/*",
                                    "--dpkgopt=path-exclude=/usr/share/locale/*"};
 
 /* Its messages are the progress: they go to standard error as they come. */
-static int run_mmdebstrap(const struct debian_image *image, const struct sources *sources, int out_fd)
+static int run_mmdebstrap(const struct debian_image *image, const struct sources *sources, int out_fd,
+                          const struct own_ids *ids)
 {
         char variant[64];
-        const char *argv[SOURCES_MAX + 8 + sizeof(slim) / sizeof(slim[0])] =
+        const char *argv[SOURCES_MAX + 9 + sizeof(slim) / sizeof(slim[0])] =
                 {PROGRAM, variant, "--dpkgopt=force-unsafe-io"}; /* after a crash nothing of the root is used */
         const char *base = image->base ? image->base : "", *packages = image->packages ? image->packages : "";
         char *include = NULL;
@@ -236,18 +255,48 @@ static int run_mmdebstrap(const struct debian_image *image, const struct sources
                 argv[count++] = include;
         if (image->hook && setenv(HOOK_VARIABLE, image->hook, 1) == 0)
                 argv[count++] = "--setup-hook=sh -c \"$" HOOK_VARIABLE "\" hook \"$1\"";
+        if (ids) /* it unshares what it mounts */
+                argv[count++] = "--mode=unshare";
         argv[count++] = image->suite;
         argv[count++] = "-";
         memcpy(argv + count, sources->paths, sizeof(sources->paths));
         if ((!is_any || include) && (!image->hook || getenv(HOOK_VARIABLE)))
-                status = run_program(argv, out_fd);
+                status = run_program(argv, out_fd, ids);
         free(include);
+        return status;
+}
+
+/* The image's root is made in a directory of the namespace, whose files only its root removes. */
+static int run_apart(const struct debian_image *image, const struct sources *sources, int out_fd)
+{
+        const char *before = getenv("TMPDIR");
+        struct cloche_err e = {0};
+        struct own_ids ids;
+        int status = own_ids_open(debian_image_directory(), &ids, &e) < 0 ? STATUS_FAILED : 0;
+        char *kept = before ? strdup(before) : NULL;
+
+        if (status)
+                sandbox_fail(&e);
+        else if (setenv("TMPDIR", ids.directory, 1) < 0)
+                status = -errno;
+        else
+                status = run_mmdebstrap(image, sources, out_fd, &ids);
+        if (ids.directory[0])
+                (void)run_program((const char *const[]){"find", ids.directory, "-mindepth", "1", "-delete", NULL},
+                                  STDERR_FILENO, &ids);
+        own_ids_close(&ids);
+        if (kept)
+                setenv("TMPDIR", kept, 1);
+        else
+                unsetenv("TMPDIR");
+        free(kept);
         return status;
 }
 
 static int make_archive(const struct debian_image *image, const struct sources *sources, int out_fd)
 {
-        int status = run_mmdebstrap(image, sources, out_fd);
+        int status =
+                privilege_is_root() ? run_apart(image, sources, out_fd) : run_mmdebstrap(image, sources, out_fd, NULL);
 
         if (status == 0)
                 return 0;
