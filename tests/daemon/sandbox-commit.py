@@ -97,6 +97,21 @@ def test_a_commit_starts_elsewhere():
         assert os.path.exists("bundle/rootfs/opt/new/g")
 
 
+def test_an_image_can_be_removed_right_after_its_sandbox():
+    """Its box may still end then. The twin: one that is used is refused."""
+    with serve() as daemon, daemon.frames() as frames:
+        frames.call("sandbox.create", sandbox="s", image="base:1", limits={"diskBytes": 1 << 24})  # none of a pool
+        told = cli("image", "rm", "base:1", "--images", "store")
+        assert told.code == 2 and b"is in use" in told.stderr, told
+        frames.call("exec", sandbox="s", command="while :; do read -t 1000 <> <(:); done & echo")
+        frames.call("sandbox.delete", sandbox="s")
+        equal(cli("image", "rm", "base:1", "--images", "store").code, 0)
+        equal(cli("image", "import", "layout", "base:1", "--images", "store").code, 0)
+        frames.call("sandbox.create", sandbox="s", image="base:1", limits={"diskBytes": 1 << 24})  # none of a pool
+        frames.call("sandbox.delete", sandbox="s")
+        equal(frames.call("image.delete", image="base:1")["treeRemoved"], True)
+
+
 def test_whiteouts_of_directories():
     """A removed directory, one that became a file, one that was made anew over another: the result is that of the sandbox."""
     need_writable_roots()

@@ -9,8 +9,12 @@
 #include "helpers/sync/crash.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define BOX_ENDS_MS 1000
+#define BOX_POLL_MS 20
 
 /* Trees leave their place under the lock of the store, and are removed without it. */
 struct grave {
@@ -127,6 +131,30 @@ static int remove_locked(const struct store *store, const char *name, struct rem
         return r == 0 ? remove_prepared(store, removal, grave, e) : r;
 }
 
+static void removal_done(struct removal *removal)
+{
+        fd_close(&removal->tree_fd);
+        json_decref(removal->record);
+        json_decref(removal->names);
+        json_decref(removal->records);
+        *removal = (struct removal){.tree_fd = -EBADF};
+}
+
+/* A box that was deleted a moment ago may still have the tree. The store is not locked while this
+ * waits. */
+static int remove_unused(const struct store *store, const char *name, struct removal *removal, struct grave *grave,
+                         struct cloche_err *e)
+{
+        int r = remove_locked(store, name, removal, grave, e);
+
+        for (int waited_ms = 0; r == -CLOCHE_E_STATE && waited_ms < BOX_ENDS_MS; waited_ms += BOX_POLL_MS) {
+                removal_done(removal);
+                (void)poll(NULL, 0, BOX_POLL_MS);
+                r = remove_locked(store, name, removal, grave, e);
+        }
+        return r;
+}
+
 int manage_remove(const struct store *store, const char *name, json_t **ret, struct cloche_err *e)
 {
         struct removal removal = {.tree_fd = -EBADF};
@@ -134,15 +162,12 @@ int manage_remove(const struct store *store, const char *name, json_t **ret, str
         int r = grave_open(store, &grave, e);
 
         if (r == 0)
-                r = remove_locked(store, name, &removal, &grave, e);
+                r = remove_unused(store, name, &removal, &grave, e);
         *ret = r == 0 ? json_pack("{s:s, s:s+, s:b, s:b}", "name", removal.reference, "id", "sha256:", removal.id,
                                   "imageRemoved", removal.is_last, "treeRemoved", removal.is_last_of_tree)
                       : NULL;
         incoming_end(store, &grave.incoming);
-        fd_close(&removal.tree_fd);
-        json_decref(removal.record);
-        json_decref(removal.names);
-        json_decref(removal.records);
+        removal_done(&removal);
         return r == 0 && !*ret ? work_no_memory(e) : r;
 }
 
