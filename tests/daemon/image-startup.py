@@ -56,6 +56,11 @@ def test_life():
         create(frames, "ended", image, {"start": f"({STAYS}) & echo begun > /tmp/begun", "ready": "[ -e /tmp/begun ]"})
         create(frames, "only", image, {"ready": "[ ! -e /tmp/tried ] && echo > /tmp/tried; [ -e /tmp/tried ]"})
         equal(shell(frames, "only", "[ -e /tmp/tried ] && echo tried"), "tried\n")
+        # npm's file of authorities would take those of NODE_EXTRA_CA_CERTS from it: the first is there without the second alone, unless the user sets both
+        own = "/etc/ssl/certs/ca-certificates.crt"
+        for env, expected in (({}, own), ({"NODE_EXTRA_CA_CERTS": "/x"}, ""), ({"NODE_EXTRA_CA_CERTS": "/x", "NPM_CONFIG_CAFILE": "/y"}, "/y")):
+            frames.call("session.create", sandbox="plain", session=f"npm{len(env)}", env=env)
+            equal(frames.call("exec", sandbox="plain", session=f"npm{len(env)}", command="echo $NPM_CONFIG_CAFILE")["stdout"], expected + "\n")
         # the user of the image, also where commands are root
         settings = {"startup": {"start": f"echo $UID $GROUPS > /tmp/up; {STAYS}", "ready": "[ $UID = 33 ] && [ -s /tmp/up ]"}, "runsAs": {"uid": 33, "gid": 34, "name": "web", "home": "/home/web"}}
         for name, options in (("user", {}), ("root", {"root": True})) if possible_layers() else (("user", {}),):

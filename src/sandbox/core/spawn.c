@@ -39,6 +39,8 @@ static const char *const root_env[] = {
         "NODE_PATH=/usr/local/lib/node_modules:/usr/lib/node_modules", /* npm -g, of Debian and of Node */
 };
 
+#define NPM_AUTHORITIES "NPM_CONFIG_CAFILE=/etc/ssl/certs/ca-certificates.crt"
+
 static const char *const common_env[] = {
         "SHELL=/bin/bash",
         "LANG=C.UTF-8",
@@ -53,7 +55,7 @@ static const char *const common_env[] = {
         "NPM_CONFIG_FETCH_RETRY_MAXTIMEOUT=2000",
         /* Node has authorities of its own, and NODE_EXTRA_CA_CERTS costs each start of it 55 ms
          * of processor time. npm ignores a file that is not there. */
-        "NPM_CONFIG_CAFILE=/etc/ssl/certs/ca-certificates.crt",
+        NPM_AUTHORITIES,
 };
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -208,6 +210,17 @@ static int put_user(struct env *env, const struct image *image)
         return r < 0 ? r : put_pair(env, "LOGNAME", user.name);
 }
 
+/* npm takes its file for all authorities, so that those of Node, and of a user's file for it, would
+ * have no effect. */
+static void leave_authorities_to_node(struct env *env)
+{
+        char **node = find_row(env, "NODE_EXTRA_CA_CERTS", strlen("NODE_EXTRA_CA_CERTS")),
+             **npm = find_row(env, "NPM_CONFIG_CAFILE", strlen("NPM_CONFIG_CAFILE"));
+
+        if (node && npm && strcmp(*npm, NPM_AUTHORITIES) == 0)
+                unset(env, "NPM_CONFIG_CAFILE");
+}
+
 char **sandbox_env_list(const struct sandbox *s, const json_t *more)
 {
         struct env env = {0};
@@ -225,8 +238,10 @@ char **sandbox_env_list(const struct sandbox *s, const json_t *more)
                 r = put_all(&env, s->env);
         if (r == 0 && more)
                 r = put_all(&env, more);
-        if (r == 0)
+        if (r == 0) {
+                leave_authorities_to_node(&env);
                 return env.rows;
+        }
         sandbox_env_free(env.rows);
         return NULL;
 }
