@@ -30,6 +30,17 @@ static void read_words(const char *text)
         json_decref(words);
 }
 
+/* Rows of ONBUILD that were read can be carried out later. */
+static void insert_triggers(struct dockerfile *file)
+{
+        struct cloche_err e = {0};
+
+        for (size_t i = file->count; i > 0; i--)
+                if (file->steps[i - 1].word == DOCKER_ONBUILD && file->count < DOCKERFILE_STEPS_MAX &&
+                    dockerfile_insert(file, i - 1, file->steps[i - 1].text, "Dockerfile", &e) < 0)
+                        abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
         char *text = malloc(size + 1);
@@ -45,6 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                 abort();
                         read_words(file.steps[i].text);
                 }
+                insert_triggers(&file);
         } else if (e.code == 0 || !*e.msg) {
                 abort();
         }

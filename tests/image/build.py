@@ -1,6 +1,8 @@
 """cloche image build: ten shapes of Dockerfiles, what is refused, the cache, secrets, and builds that end early. The image has bash and little else."""
+import hashlib
 import json
 import os
+import shutil
 import signal
 import socketserver
 import tarfile
@@ -143,13 +145,13 @@ def test_an_ordinary_users_build():
 
 
 REFUSED = (
-    ("ONBUILD RUN x", 2, "ONBUILD"), ("HEALTHCHECK x", 2, "NONE"), ("HEALTHCHECK CMDX y", 2, "NONE"), ("HEALTHCHECK CMD []", 2, "NONE"), ("HEALTHCHECK --interval=x CMD y", 2, "--interval=x"), ("SHELL /bin/bash", 2, "list"), ("VOLUME x", 2, "absolute"), ("STOPSIGNAL kill", 2, "kill"),
+    ("ONBUILD FROM x", 2, "ONBUILD FROM is not permitted"), ("ONBUILD onbuild RUN x", 2, "it stands once"), ("ONBUILD RUN <<E", 2, "'E' is not closed"), ("ONBUILD FOO x", 2, "FOO"), ("ONBUILD RUN", 2, "RUN needs a value"), ("ONBUILD COPY --what=x y z", 2, "COPY --what"), ("HEALTHCHECK x", 2, "NONE"), ("HEALTHCHECK CMDX y", 2, "NONE"), ("HEALTHCHECK CMD []", 2, "NONE"), ("HEALTHCHECK --interval=x CMD y", 2, "--interval=x"), ("SHELL /bin/bash", 2, "list"), ("VOLUME x", 2, "absolute"), ("STOPSIGNAL kill", 2, "kill"),
     ("FOO x", 2, "FOO"), ("RUN", 2, "RUN"), ("RUN <<E\nx\n E", 2, "'E' is not closed"), ("COPY <<E <<E /opt/\nE\nE", 2, "twice"), ("RUN --mount=type=cache,target=/opt y", 2, "the image has /opt"), ("RUN --mount=type=cache,target=x y", 2, "target=DIRECTORY"),
     ("COPY --chown=no Dockerfile /opt/", 2, "no user 'no'"), ("COPY --chown=:no Dockerfile /opt/", 2, "no group 'no'"), ("COPY --chmod=4755 Dockerfile /opt/", 2, "--chmod=4755"), ("COPY --parents a b", 2, "--parents"), ("FROM --platform=linux/s390x base:1", 2, "s390x"),
     ("COPY a", 2, "source"), ("COPY ../x /opt/", 2, "context"), ("COPY none /opt/", 2, "none"), ("COPY *.none /opt/", 2, "none"), ("ADD http://x/y /opt/", 2, "URL"),
     ("COPY Dockerfile /tmp/x", 2, "every box"), ("COPY link/passwd /opt/", 2, "link"), ("ENV A", 2, "A"), ("ENV A='x", 2, "quote"), ("ENV A=${B", 2, "}"), ("ENV A=${B:?}", 2, "B"), ("ENV A=${B/x/y}", 2, "B"), ("ENV 1A=x", 2, "1A"),
     ("EXPOSE x", 2, "x"), ("RUN --network=host x", 2, "--network"), ("RUN --mount=type=bind,target=/x y", 2, "type=bind"), ("RUN --mount=type=secret,id=q y", 2, "--secret"), ("FROM base:1 as", 2, "AS"), ("FROM none:1", 2, "none"),
-    ("\n# c\nENV A=1 \\\n  B=2\nONBUILD RUN x", 6, "ONBUILD"))
+    ("\n# c\nENV A=1 \\\n  B=2\nONBUILD FROM x", 6, "ONBUILD"))
 
 
 def test_refusals_name_line_and_word():
@@ -253,6 +255,9 @@ def test_the_cache_and_failures():
         told = build(text, expected=1).stderr
         assert b"steps have no network, unless --network permits hosts" in told, told
         build(text, "--network", "host:one", "--host-port", f"one={server.server_address[1]}")
+        build(text.replace("RUN ", "RUN --network=default "), "--network", "host:one", "--host-port", f"one={server.server_address[1]}")
+        told = build(text.replace("RUN ", "RUN --network=none "), "--network", "host:one", "--host-port", f"one={server.server_address[1]}", expected=1).stderr
+        assert b"its --network=none has it without" in told, told
         server.shutdown()
     # a name that the store refuses is refused before the first step
     told = build("FROM base:1\nRUN echo begun\n", "-t", "Bad:1", expected=2, env=nothing).stderr
@@ -355,6 +360,90 @@ def test_images_of_debian():
     # the twin: other names are those of the store alone
     told = build("FROM debian12:1\n", *own, env=env, expected=None)
     assert b"mmdebstrap" not in told.stderr, told
+
+
+def test_instructions_for_images_above():
+    """ONBUILD is recorded, and carried out by the build of an image on this one, not by that of a third."""
+    prepare()
+    build("FROM base:1\nONBUILD ENV AT=above\nONBUILD COPY --chmod=600 mine /srv/\nONBUILD RUN --network=none [ ! -e /opt/own ] && echo $AT > /opt/above\nRUN [ ! -e /opt/above ]\n", "-t", "below:1")
+    equal(config_of("below:1")["onBuild"], ["ENV AT=above", "COPY --chmod=600 mine /srv/", "RUN --network=none [ ! -e /opt/own ] && echo $AT > /opt/above"])
+    equal(cli("image", "export", "below:1", "below.tar", *STORE).code, 0)
+    equal(cli("image", "import", "below.tar", "below:2", *STORE).code, 0)
+    for name in ("below:1", "below:2"):
+        build(f"FROM {name}\nRUN [ -e /opt/above ] && echo x > /opt/own\n", "-t", "above:1", files={"mine": "m"}.items())
+        equal((look(tree_of("above:1") + "/opt/above"), look(tree_of("above:1") + "/srv/mine"), config_of("above:1").get("onBuild")), ("above\n", "m", None))
+    build("FROM above:1\nRUN rm -f /opt/above 2> /opt/no || :\nRUN [ -e /opt/above ]\n", "-t", "third:1")
+    # of a stage of the same file too; a step that fails is told with the line of FROM
+    told = build("FROM base:1 AS one\nONBUILD RUN exit 3\nFROM one\n", expected=1)
+    assert b"Dockerfile:3: RUN: step 4 failed: its command ended with status 3" in told.stderr, told
+    os.remove("context/mine")
+    told = build("\nFROM below:1\n", expected=2)
+    assert b"Dockerfile:2: COPY: the context has no 'mine'" in told.stderr, told
+    # an image of anyone may have rows that are none
+    shutil.unpack_archive("below.tar", "layout")
+    config = next(path for path in (f"layout/blobs/sha256/{name}" for name in os.listdir("layout/blobs/sha256")) if b"OnBuild" in open(path, "rb").read())
+    for rows, says in ((["FROM scratch"], "ONBUILD FROM is not permitted"), (["RUN a\nRUN b"], "expected one instruction"), (["# x"], "expected an instruction"), (["ENV A=1"] * 1001, "more than 1000 instructions")):
+        bad_layout(config, rows)
+        equal(cli("image", "import", "bad", "bad:1", *STORE).code, 0)
+        told = build("FROM bad:1\n", expected=2).stderr.decode()
+        assert f"Dockerfile:1: {says}" in told or f"Dockerfile:1: there are {says}" in told or says in told, told
+
+
+def bad_layout(config, rows):
+    """Copy the layout to bad, with these rows of OnBuild."""
+    shutil.rmtree("bad", ignore_errors=True)
+    shutil.copytree("layout", "bad")
+    def put(value, old):
+        data = json.dumps(value).encode()
+        digest = hashlib.sha256(data).hexdigest()
+        with open(f"bad/blobs/sha256/{digest}", "wb") as file:
+            file.write(data)
+        return {**old, "digest": f"sha256:{digest}", "size": len(data)}
+    with open(config) as file:
+        value = json.load(file)
+    value["config"]["OnBuild"] = rows
+    with open("bad/index.json") as file:
+        index = json.load(file)
+    with open("bad/blobs/sha256/" + index["manifests"][0]["digest"].removeprefix("sha256:")) as file:
+        manifest = json.load(file)
+    manifest["config"] = put(value, manifest["config"])
+    index["manifests"][0] = put(manifest, index["manifests"][0])
+    with open("bad/index.json", "w") as file:
+        json.dump(index, file)
+
+
+def test_patterns_in_other_images():
+    prepare()
+    text = "FROM base:1 AS one\nRUN mkdir -p /opt/a/x /opt/b/x /opt/.c && echo 1 > /opt/a/x/one.c && echo 2 > /opt/b/x/two.c && echo 3 > /opt/b/x/no.h && echo 4 > /opt/.c/three.c && ln -s /opt/a /opt/link && ln -s one.c /opt/a/x/soft.c\n"
+    copy_programs("image", "/usr/bin/mkdir", "/usr/bin/ln")
+    equal(cli("image", "import", "image", "base:1", *STORE).code, 0)
+    build(text + "FROM base:1\nCOPY --from=one /opt/*/x/*.c /opt/a/x/one? /srv/\nCOPY --from=one opt/[ab] /app/\nCOPY --from=one /opt/b/x/n* /opt/single\n".replace(" /opt/a/x/one?", ""), "-t", "globbed:1")
+    tree = tree_of("globbed:1")
+    equal({name: look(f"{tree}/srv/{name}") for name in os.listdir(tree + "/srv")}, {"one.c": "1\n", "two.c": "2\n", "soft.c": "1\n"})
+    equal(look(tree + "/opt/single"), "3\n")
+    equal(sorted(os.listdir(tree + "/app/x")), ["no.h", "one.c", "soft.c", "two.c"])
+    for line, says in (("/opt/*.none /srv/", "the other image has no '/opt/*.none'"), ("/opt/*/x/*.c /srv/x", "must end in '/'"), ("/opt/[ /srv/", "[")):
+        assert says in build(text + f"FROM base:1\nCOPY --from=one {line}\n", expected=2).stderr.decode(), line
+
+
+def test_told_at_the_start():
+    """A secret that cannot be read before any step; a directory that cannot be read to its end; a preset without hosts by the build's option."""
+    prepare()
+    text = "FROM base:1\nRUN echo x > /opt/x\nRUN --mount=type=secret,id=t true\n"
+    os.mkdir("folder")
+    with open("large", "wb") as file:
+        file.truncate((1 << 20) + 1)
+    for path, says in (("none", b"--secret id=t: cannot open 'none': No such file"), ("folder", b"is a directory"), ("large", b"more than 1048576 bytes")):
+        told = build(text, "--secret", f"id=t,src={path}", expected=2).stderr
+        assert says in told and b"RUN" not in told, told
+    env = {"LD_PRELOAD": os.path.join(BUILD, "tests/fail-readdir.so")}
+    files = {"tree/a": "1", "tree/unreadable-below": "2"}
+    for line in ("COPY tree /opt/tree", "COPY tree/* /opt/"):
+        told = build(f"FROM base:1\n{line}\n", files=files.items(), env=env, expected=2).stderr
+        assert b"Dockerfile:2: COPY: " in told and b"Input/output error" in told, told
+        build(f"FROM base:1\n{line}\n", files=files.items())
+    told = build("FROM base:1\nRUN echo x > /opt/preset\n", "--network", "git", expected=2)
+    assert b"name them instead of the preset, by --network HOST or HOST:PORT" in told.stderr, told
 
 
 STOPPED = "FROM base:1\nRUN echo begun; kill -STOP $$\n"

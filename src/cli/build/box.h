@@ -22,8 +22,14 @@ int build_take_result(struct build *b, const char *key);
 
 /* Send one request of the daemon. params is stolen. ret: the answer in text form; may be NULL. */
 int build_call(struct build *b, const char *method, json_t *params, json_t **ret);
+enum build_box_kind {
+        BUILD_READS,  /* its files are read */
+        BUILD_WRITES, /* it has a writable root */
+        BUILD_ONLINE, /* and the network of the build */
+};
 /* Make a sandbox, and the daemon before if there is none. env is stolen. */
-int build_open_box(struct build *b, const char *name, const char *id, const char *tree, json_t *env, int is_writable);
+int build_open_box(struct build *b, const char *name, const char *id, const char *tree, json_t *env,
+                   enum build_box_kind kind);
 int build_make_directory(struct build *b, const char *path);
 /* Refuse a directory that no image keeps. */
 int build_check_place(const struct build *b, const char *path);

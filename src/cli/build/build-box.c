@@ -158,7 +158,8 @@ int build_call(struct build *b, const char *method, json_t *params, json_t **ret
         return r < 0 ? build_fail(b, &e) : 0;
 }
 
-int build_open_box(struct build *b, const char *name, const char *id, const char *tree, json_t *env, int is_writable)
+int build_open_box(struct build *b, const char *name, const char *id, const char *tree, json_t *env,
+                   enum build_box_kind kind)
 {
         json_t *limits = sandbox_limits(b->request);
         char image[80];
@@ -174,8 +175,8 @@ int build_open_box(struct build *b, const char *name, const char *id, const char
         return build_call(b, "sandbox.create",
                           json_pack("{s:s, s:s, s:s, s:{s:o}, s:o*, s:O*, s:b, s:b, s:i}", "sandbox", name, "image",
                                     image, "imageName", id, "imageSettings", "env", env ? env : json_object(), "limits",
-                                    limits, "network", is_writable ? b->network : NULL, "writableRoot",
-                                    is_writable || b->has_root, "root", b->has_root, "idleMs", 0),
+                                    limits, "network", kind == BUILD_ONLINE ? b->network : NULL, "writableRoot",
+                                    kind != BUILD_READS || b->has_root, "root", b->has_root, "idleMs", 0),
                           NULL);
 }
 
@@ -205,7 +206,7 @@ int build_check_place(const struct build *b, const char *path)
 json_t *build_config(const struct stage *stage)
 {
         static const char *const members[] = {"workingDir",  "user",       "entrypoint", "cmd",
-                                              "healthcheck", "stopSignal", "shell"},
+                                              "healthcheck", "stopSignal", "shell",      "onBuild"},
                                  *const named[] = {"exposedPorts", "volumes"};
         json_t *config = json_pack("{s:o}", "env", json_object());
         const json_t *env = json_object_get(stage->config, "env");

@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "helpers/fs/rules/glob.h"
 #include "helpers/image/read/accounts.h"
 
 #include <errno.h>
@@ -19,6 +20,7 @@
 #include <time.h>
 
 #define LINKS_MAX 40
+#define MATCHES_MAX 10000
 
 struct copying {
         json_t *words;            /* sources, with their variables replaced */
@@ -471,9 +473,7 @@ static int find_other(struct build *b, const char *word, char ret_path[COPY_PATH
 
         snprintf(ret_path, COPY_PATH_BYTES, "/%.4000s", word + strspn(word, "/"));
         b->copy.sandbox = BUILD_OTHER_BOX;
-        if (strpbrk(word, "*?["))
-                code = build_bad(b, "'%.100s': patterns are not supported with --from", word);
-        else if (copy_stat(&b->copy, ret_path, ret_entry, &e) < 0 || follow_links(b, ret_path, ret_entry, &e) < 0)
+        if (copy_stat(&b->copy, ret_path, ret_entry, &e) < 0 || follow_links(b, ret_path, ret_entry, &e) < 0)
                 code = build_fail(b, &e);
         else if (!*ret_entry)
                 code = build_bad(b, "the other image has no '%.200s'", ret_path);
@@ -481,13 +481,97 @@ static int find_other(struct build *b, const char *word, char ret_path[COPY_PATH
         return code;
 }
 
+/* A page of the names of a directory of the other image. *ret: the answer. */
+static int list_page(struct build *b, const char *directory, const json_t *after, json_t **ret)
+{
+        json_t *params = json_pack("{s:s, s:s, s:b, s:O*}", "sandbox", BUILD_OTHER_BOX, "path",
+                                   *directory ? directory : "/", "hidden", 1, "after", after);
+
+        return build_call(b, "file.list", params, ret);
+}
+
+static int find_matches(struct build *b, const char *directory, const char *at, json_t *ret);
+
+/* rest: of the pattern, behind the part that the name matches; "": it is the last one. */
+static int take_match(struct build *b, const char *directory, const json_t *entry, const char *rest, json_t *ret)
+{
+        json_t *path = json_sprintf("%s/%s", directory, sandbox_text(entry, "name"));
+        int code = 0;
+
+        if (!path || json_array_size(ret) >= MATCHES_MAX)
+                code = build_bad(b, "the pattern matches more than %d names of the other image", MATCHES_MAX);
+        else if (!*rest)
+                json_array_append(ret, path);
+        else if (strcmp(sandbox_text(entry, "type"), "directory") == 0)
+                code = find_matches(b, json_string_value(path), rest, ret);
+        json_decref(path);
+        return code;
+}
+
+/* Match the pattern's parts from `at` on with the names below the directory. Links on the way
+ * are no directories, as in the context. */
+static int find_matches(struct build *b, const char *directory, const char *at, json_t *ret)
+{
+        const size_t size = strcspn(at, "/");
+        json_t *page = NULL, *after = NULL, *entry;
+        char *pattern = strndup(at, size);
+        struct cloche_err e = {0};
+        struct glob *glob = NULL;
+        int code = !pattern ? build_no_memory(b) : glob_compile(pattern, &glob, &e) < 0 ? build_fail(b, &e) : 0;
+        size_t i;
+
+        while (code == 0 && (code = list_page(b, directory, after, &page)) == 0) {
+                json_array_foreach (json_object_get(page, "entries"), i, entry) {
+                        const char *name = sandbox_text(entry, "name");
+
+                        if (code == 0 && !*name)
+                                code = build_bad(b, "a name in '%.200s/' of the other image is not UTF-8", directory);
+                        if (code == 0 && glob_matches(glob, name))
+                                code = take_match(b, directory, entry, at + size + strspn(at + size, "/"), ret);
+                }
+                json_decref(after);
+                after = json_incref(json_object_get(page, "next"));
+                json_decref(page);
+                if (!json_is_string(after))
+                        break;
+        }
+        json_decref(after);
+        glob_free(glob);
+        free(pattern);
+        return code;
+}
+
+/* The words, with the names that patterns match in their place. */
+static int expand_words(struct build *b, const struct copying *c, json_t **ret)
+{
+        int code = 0;
+
+        *ret = json_array();
+        for (size_t i = 0; code == 0 && i < json_array_size(c->words); i++) {
+                const char *word = json_string_value(json_array_get(c->words, i));
+                const size_t before = json_array_size(*ret);
+
+                if (!strpbrk(word, "*?["))
+                        json_array_append(*ret, json_array_get(c->words, i));
+                else
+                        code = find_matches(b, "", word + strspn(word, "/"), *ret);
+                if (code == 0 && json_array_size(*ret) == before)
+                        code = build_bad(b, "the other image has no '%.200s'", word);
+        }
+        return code;
+}
+
 static int copy_other(struct build *b, struct copying *c)
 {
-        const size_t count = json_array_size(c->words);
-        int code = build_open_box(b, BUILD_OTHER_BOX, c->from->id, c->from->tree, NULL, 0);
+        json_t *words = NULL;
+        int code = build_open_box(b, BUILD_OTHER_BOX, c->from->id, c->from->tree, NULL, BUILD_READS);
+        size_t count;
 
+        if (code == 0)
+                code = expand_words(b, c, &words);
+        count = json_array_size(words);
         for (size_t i = 0; code == 0 && i < count; i++) {
-                const char *word = json_string_value(json_array_get(c->words, i));
+                const char *word = json_string_value(json_array_get(words, i));
                 char from[COPY_PATH_BYTES];
                 json_t *entry = NULL;
 
@@ -500,6 +584,7 @@ static int copy_other(struct build *b, struct copying *c)
         }
         if (code == 0)
                 code = pack_finish(&c->pack);
+        json_decref(words);
         return code ? code : build_call(b, "sandbox.delete", json_pack("{s:s}", "sandbox", BUILD_OTHER_BOX), NULL);
 }
 
@@ -577,7 +662,7 @@ static int find_owner(struct build *b, struct copying *c)
 static int copy_into_box(struct build *b, const struct docker_step *step, struct copying *c)
 {
         const struct stage *stage = build_stage(b);
-        int code = build_open_box(b, BUILD_BOX, stage->id, stage->tree, build_env(stage), 1);
+        int code = build_open_box(b, BUILD_BOX, stage->id, stage->tree, build_env(stage), BUILD_WRITES);
 
         b->copy.sandbox = BUILD_BOX;
         b->copy.code = 0;

@@ -17,10 +17,11 @@
 #include <unistd.h>
 
 #define SECRETS "/run/secrets" /* a link in sandboxes with a writable root */
-#define SECRET_BYTES_MAX (1u << 20)
 #define SCRIPT "/tmp/.cloche-run"
 #define ROOTLESS "; if it needs root, as apt-get and useradd do, build as root: steps of an ordinary user have no root"
 #define OFFLINE "; steps have no network, unless --network permits hosts"
+#define OFFLINE_ITSELF "; its --network=none has it without"
+#define MOUNT "mount="
 #define BECOME "exec /run/bin/sudo -u " /* of a sandbox with root (box/init/sudo.c) */
 
 /* -- mounts ----------------------------------------------------------------------------------------------------- */
@@ -34,6 +35,11 @@ static char *part_of(const char *flag, const char *name)
                 if (strncmp(at, name, size) == 0 && at[size] == '=')
                         return strndup(at + size + 1, strcspn(at + size + 1, ","));
         return NULL;
+}
+
+static int is_mount(const char *flag)
+{
+        return strncmp(flag, MOUNT, strlen(MOUNT)) == 0;
 }
 
 static int is_kind(const char *flag, const char *kind)
@@ -103,21 +109,21 @@ static int put_secret(struct build *b, const char *id)
 {
         const char *source = json_string_value(json_object_get(b->request->build.secrets, id));
         _cleanup_fd_ int fd = open(source, O_RDONLY | O_NOCTTY | O_CLOEXEC);
-        char path[256], *bytes = malloc(SECRET_BYTES_MAX + 1);
+        char path[256], *bytes = malloc(BUILD_SECRET_BYTES_MAX + 1);
         struct cloche_err e = {0};
-        ssize_t size = fd >= 0 && bytes ? read(fd, bytes, SECRET_BYTES_MAX + 1) : -1;
+        ssize_t size = fd >= 0 && bytes ? read(fd, bytes, BUILD_SECRET_BYTES_MAX + 1) : -1;
         int code = 0;
 
-        if (size < 0 || size > SECRET_BYTES_MAX) {
+        if (size < 0 || size > BUILD_SECRET_BYTES_MAX) {
                 code = build_bad(b, "the secret '%.60s' is no file of at most %u bytes that can be read: %.200s", id,
-                                 SECRET_BYTES_MAX, source);
+                                 BUILD_SECRET_BYTES_MAX, source);
         } else {
                 snprintf(path, sizeof(path), SECRETS "/%.200s", id);
                 if (copy_write_piece(&b->copy, path, bytes, (size_t)size, 0, 0400, &e) < 0)
                         code = build_fail(b, &e);
         }
         if (bytes)
-                explicit_bzero(bytes, SECRET_BYTES_MAX + 1);
+                explicit_bzero(bytes, BUILD_SECRET_BYTES_MAX + 1);
         free(bytes);
         return code;
 }
@@ -144,7 +150,7 @@ static int remove_caches(struct build *b, const struct docker_step *step)
 
         for (size_t i = 0; code == 0 && i < json_array_size(step->flags); i++) {
                 const char *flag = json_string_value(json_array_get(step->flags, i));
-                char *target = is_kind(flag, "cache") ? read_cache(b, flag) : NULL;
+                char *target = is_mount(flag) && is_kind(flag, "cache") ? read_cache(b, flag) : NULL;
 
                 if (target)
                         code = build_call(b, "file.remove",
@@ -174,11 +180,35 @@ static int put_mounts(struct build *b, const struct docker_step *step, int only_
 {
         int code = 0;
 
-        if (!only_checks && json_array_size(step->flags) > 0)
+        if (!only_checks && docker_flag(step, "mount"))
                 code = build_make_directory(b, "/dev/shm/secrets");
-        for (size_t i = 0; code == 0 && i < json_array_size(step->flags); i++)
-                code = put_mount(b, json_string_value(json_array_get(step->flags, i)), only_checks);
+        for (size_t i = 0; code == 0 && i < json_array_size(step->flags); i++) {
+                const char *flag = json_string_value(json_array_get(step->flags, i));
+
+                code = is_mount(flag) ? put_mount(b, flag, only_checks) : 0;
+        }
         return code;
+}
+
+/* --network=none takes the network of --network from the step; the sandbox is not asked for
+ * more. */
+static int is_offline(const struct docker_step *step)
+{
+        const char *network = docker_flag(step, "network");
+
+        return network && strcmp(network, "none") == 0;
+}
+
+static int check_network(const struct build *b, const struct docker_step *step)
+{
+        const char *network = docker_flag(step, "network");
+
+        return !network || is_offline(step) || strcmp(network, "default") == 0
+                       ? 0
+                       : build_bad(b,
+                                   "--network=%.40s is not supported: expected none or default; the network of steps "
+                                   "is that of the build's option --network",
+                                   network);
 }
 
 /* -- the command ------------------------------------------------------------------------------------------------ */
@@ -343,7 +373,11 @@ static int execute(struct build *b, const struct docker_step *step)
                         124);
         else if (code == 0 && status != 0)
                 code = (build_bad(b, "step %zu failed: its command ended with status %d, and nothing is kept of it%s%s",
-                                  b->at + 1, status, b->network ? "" : OFFLINE, b->has_root ? "" : ROOTLESS),
+                                  b->at + 1, status,
+                                  is_offline(step) ? OFFLINE_ITSELF
+                                  : b->network     ? ""
+                                                   : OFFLINE,
+                                  b->has_root ? "" : ROOTLESS),
                         1);
         if (code == 1)
                 advise(ended);
@@ -390,15 +424,18 @@ static int cut_accounts(struct build *b)
 int build_run(struct build *b, const struct docker_step *step)
 {
         char key[BUILD_KEY_SIZE];
-        int code = put_mounts(b, step, 1), found;
+        int code = check_network(b, step), found;
 
+        if (code == 0)
+                code = put_mounts(b, step, 1);
         if (code == 0)
                 code = build_make_key(b, step, step->text, "", key);
         found = code == 0 ? build_take_result(b, key) : 0;
         if (code || found)
                 return code ? code : found < 0 ? -found : 0;
         build_show(b, "");
-        code = build_open_box(b, BUILD_BOX, build_stage(b)->id, build_stage(b)->tree, build_env(build_stage(b)), 1);
+        code = build_open_box(b, BUILD_BOX, build_stage(b)->id, build_stage(b)->tree, build_env(build_stage(b)),
+                              is_offline(step) ? BUILD_WRITES : BUILD_ONLINE);
         b->copy.sandbox = BUILD_BOX;
         if (code == 0)
                 code = build_make_directory(b, build_directory(build_stage(b)));

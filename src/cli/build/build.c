@@ -41,9 +41,23 @@
 
 /* -- errors ----------------------------------------------------------------------------------------------------- */
 
+#define ADVICE_OF_DAEMON ": expected the daemon's option" /* engine/box/network-names.c */
+
+/* The daemon is the build's own: the user has the build's options alone. */
+static void advise(struct cloche_err *e)
+{
+        char *at = strstr(e->msg, ADVICE_OF_DAEMON);
+
+        if (at)
+                snprintf(at, sizeof(e->msg) - (size_t)(at - e->msg),
+                         ": name them instead of the preset, by --network HOST or HOST:PORT");
+}
+
 int build_fail(const struct build *b, const struct cloche_err *e)
 {
         struct cloche_err copy = *e;
+
+        advise(&copy);
 
         (void)err_wrap(&copy, "%s:%u: %s", b->path, b->file.steps[b->at].line, docker_names[b->file.steps[b->at].word]);
         return sandbox_fail(&copy);
@@ -538,11 +552,6 @@ static int begin_image(struct build *b, struct stage *stage, const char *image)
                 return code;
         code = build_take_image(stage, answer);
         stage->config = json_deep_copy(json_object_get(answer, "config"));
-        if (code == 0 && json_array_size(json_object_get(stage->config, "onBuild")) > 0)
-                code = build_bad(b,
-                                 "the image '%.100s' has ONBUILD instructions, which are not supported: write them "
-                                 "into the Dockerfile, and use an image without",
-                                 image);
         snprintf(stage->key, sizeof(stage->key), "%.64s", code ? "" : stage->id + strcspn(stage->id, ":") + 1);
         json_decref(answer);
         return code ? code : stage->config ? 0 : no_memory();
@@ -566,7 +575,37 @@ static int begin_stage(struct build *b, const char *image, const char *name)
                 code = no_memory();
         else
                 b->stages[b->stage_count++] = stage;
+        if (code == 0) { /* of the image below alone: those of this one are for images on it */
+                json_decref(b->triggers);
+                b->triggers = json_incref(json_object_get(stage.config, "onBuild"));
+                json_object_del(stage.config, "onBuild");
+        }
         return code;
+}
+
+/* The instructions that the image below has for those on it come next. They are the image's
+ * author's, and bounded like a Dockerfile. */
+static int insert_triggers(struct build *b)
+{
+        json_t *triggers = b->triggers;
+        struct cloche_err e = {0};
+        int r = 0;
+
+        b->triggers = NULL;
+        for (size_t i = json_array_size(triggers); r == 0 && i > 0; i--) {
+                const char *text = json_string_value(json_array_get(triggers, i - 1));
+
+                r = dockerfile_insert(&b->file, b->at, text ? text : "", b->path, &e);
+        }
+        json_decref(triggers);
+        return r < 0 ? sandbox_fail(&e) : 0;
+}
+
+static int take_trigger(struct build *b, const struct docker_step *step)
+{
+        return json_array_append_new(member(build_stage(b), "onBuild", json_array), json_string(step->text)) < 0
+                       ? no_memory()
+                       : 0;
 }
 
 /* Images of other machines are in no store. */
@@ -618,7 +657,7 @@ static int (*const handlers[DOCKER_WORDS])(struct build *b, const struct docker_
         [DOCKER_WORKDIR] = take_directory,  [DOCKER_USER] = take_user,         [DOCKER_CMD] = take_command,
         [DOCKER_ENTRYPOINT] = take_command, [DOCKER_LABEL] = take_pairs,       [DOCKER_EXPOSE] = take_names,
         [DOCKER_SHELL] = take_shell,        [DOCKER_VOLUME] = take_names,      [DOCKER_STOPSIGNAL] = take_signal,
-        [DOCKER_HEALTHCHECK] = take_check,  [DOCKER_MAINTAINER] = take_author,
+        [DOCKER_HEALTHCHECK] = take_check,  [DOCKER_MAINTAINER] = take_author, [DOCKER_ONBUILD] = take_trigger,
 };
 
 static int read_file(struct build *b, const char *path)
@@ -700,13 +739,40 @@ static int check_tag(struct build *b)
         return e.code ? sandbox_fail(&e) : code;
 }
 
+/* A step may come after an hour. */
+static int check_secrets(const struct build *b)
+{
+        const char *id;
+        json_t *source;
+
+        json_object_foreach (b->request->build.secrets, id, source) {
+                const char *path = json_string_value(source);
+                _cleanup_fd_ int fd = open(path, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+                struct stat status;
+
+                if (fd < 0 || fstat(fd, &status) < 0)
+                        return cli_bad("--secret id=%.60s: cannot open '%.200s': %s", id, path, strerror(errno));
+                if (S_ISREG(status.st_mode) && status.st_size > BUILD_SECRET_BYTES_MAX)
+                        return cli_bad("--secret id=%.60s: '%.200s' has more than %u bytes", id, path,
+                                       BUILD_SECRET_BYTES_MAX);
+                if (S_ISDIR(status.st_mode))
+                        return cli_bad("--secret id=%.60s: '%.200s' is a directory, expected a file", id, path);
+        }
+        return 0;
+}
+
 static int carry_out(struct build *b)
 {
-        int code = check_tag(b);
+        int code = check_secrets(b);
+
+        if (code == 0)
+                code = check_tag(b);
 
         for (b->at = 0; code == 0 && b->at < b->file.count; b->at++) {
                 code = copy_is_cancelled() ? SIGNALS_CANCELLED
                                            : handlers[b->file.steps[b->at].word](b, &b->file.steps[b->at]);
+                if (code == 0 && b->triggers)
+                        code = insert_triggers(b);
                 if (code)
                         break;
         }
@@ -728,6 +794,7 @@ static void build_done(struct build *b)
         json_decref(b->args);
         json_decref(b->declared);
         json_decref(b->pulled);
+        json_decref(b->triggers);
         json_decref(b->network);
         if (b->has_daemon)
                 daemon_private_stop(&b->daemon, &b->copy.client);

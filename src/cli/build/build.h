@@ -11,6 +11,7 @@
 #include "dockerfile.h"
 
 #define BUILD_KEY_SIZE 65
+#define BUILD_SECRET_BYTES_MAX (1u << 20)
 
 /* An image on the way: that of the last step which changed files, and the
  * configuration until now. */
@@ -32,6 +33,7 @@ struct build {
         json_t *args;     /* ARG before the first FROM */
         int has_root;     /* the daemon is root's: steps run as root of their sandbox, until USER */
         json_t *declared; /* names of all ARGs, and null for each */
+        json_t *triggers; /* instructions of ONBUILD that the step's image has; NULL: none */
         json_t *pulled;   /* names of the images of Debian that this build made */
         json_t *network;  /* the policy of all steps; NULL: none */
         size_t at;        /* the step that is carried out */

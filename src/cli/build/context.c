@@ -224,7 +224,7 @@ static int list_names(int fd, const char *path, char ***ret, struct cloche_err *
 
         if (!dir)
                 close(fd);
-        while (r == 0 && dir && (entry = readdir(dir))) {
+        while (r == 0 && dir && (errno = 0, entry = readdir(dir))) {
                 if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
                         continue;
                 if (array_grow((void **)&names, count, &room, sizeof(*names)) < 0 ||
@@ -233,6 +233,8 @@ static int list_names(int fd, const char *path, char ***ret, struct cloche_err *
                 else
                         count++;
         }
+        if (r == 0 && dir && errno)
+                r = unreadable(path, e);
         if (dir)
                 closedir(dir);
         if (r == 0 && array_grow((void **)&names, count, &room, sizeof(*names)) < 0)

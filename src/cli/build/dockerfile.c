@@ -32,6 +32,7 @@ const char *const docker_names[DOCKER_WORDS] = {
         [DOCKER_STOPSIGNAL] = "STOPSIGNAL",
         [DOCKER_HEALTHCHECK] = "HEALTHCHECK",
         [DOCKER_MAINTAINER] = "MAINTAINER",
+        [DOCKER_ONBUILD] = "ONBUILD",
 };
 
 /* How the words differ. */
@@ -42,7 +43,7 @@ static const struct {
         int needs_list;
 } rules[DOCKER_WORDS] = {
         [DOCKER_FROM] = {.flags = {"platform"}},
-        [DOCKER_RUN] = {.flags = {"mount"}, .takes_list = 1, .takes_documents = 1},
+        [DOCKER_RUN] = {.flags = {"mount", "network"}, .takes_list = 1, .takes_documents = 1},
         [DOCKER_COPY] = {.flags = {"from", "chown", "chmod", "link"}, .takes_list = 1, .takes_documents = 1},
         [DOCKER_ADD] = {.flags = {"chown", "chmod", "link"}, .takes_list = 1, .takes_documents = 1},
         [DOCKER_CMD] = {.takes_list = 1},
@@ -51,11 +52,6 @@ static const struct {
         [DOCKER_VOLUME] = {.takes_list = 1},
         [DOCKER_HEALTHCHECK] = {.flags = {"interval", "timeout", "start-period", "start-interval", "retries"}},
 };
-
-/* Instructions of Dockerfiles that are known, and refused by name. */
-static const struct {
-        const char *name, *advice;
-} unsupported[] = {{"ONBUILD", "write its instruction into the Dockerfiles of the images above"}};
 
 struct reader {
         const char *at, *end, *name;
@@ -154,13 +150,9 @@ static int find_word(const struct reader *r, unsigned line, const char *text, si
                         *ret = (enum docker_word)i;
                         return 0;
                 }
-        for (size_t i = 0; i < sizeof(unsupported) / sizeof(unsupported[0]); i++)
-                if (strlen(unsupported[i].name) == size && strncasecmp(unsupported[i].name, text, size) == 0)
-                        return refuse(r, line, e, "%s is not supported: %s", unsupported[i].name,
-                                      unsupported[i].advice);
         return refuse(r, line, e,
                       "'%.*s' is no instruction: expected FROM, RUN, COPY, ADD, ENV, ARG, WORKDIR, USER, CMD, "
-                      "ENTRYPOINT, LABEL, EXPOSE, SHELL, VOLUME, STOPSIGNAL or HEALTHCHECK",
+                      "ENTRYPOINT, LABEL, EXPOSE, SHELL, VOLUME, STOPSIGNAL, HEALTHCHECK or ONBUILD",
                       size > 40 ? 40 : (int)size, text);
 }
 
@@ -308,6 +300,18 @@ json_t *docker_list(const char *text)
         return list;
 }
 
+static void step_done(struct docker_step *step)
+{
+        free(step->text);
+        json_decref(step->list);
+        json_decref(step->flags);
+        json_decref(step->documents);
+        *step = (struct docker_step){0};
+}
+
+static int read_trigger(const char *text, const char *name, unsigned line, struct docker_step *ret,
+                        struct cloche_err *e);
+
 static int read_step(struct reader *r, unsigned line, struct docker_step *ret, struct cloche_err *e)
 {
         const char *at = r->text.data + strspn(r->text.data, SPACE);
@@ -331,7 +335,42 @@ static int read_step(struct reader *r, unsigned line, struct docker_step *ret, s
         if (rules[ret->word].needs_list && json_array_size(ret->list) == 0)
                 return refuse(r, line, e, "%s: expected a list, such as [\"/bin/bash\", \"-c\"]",
                               docker_names[ret->word]);
+        if (ret->word == DOCKER_ONBUILD) {
+                struct docker_step trigger = {0};
+                int code = read_trigger(ret->text, r->name, line, &trigger, e);
+
+                step_done(&trigger);
+                return code;
+        }
         return rules[ret->word].takes_documents && !ret->list ? take_documents(r, ret, e) : 0;
+}
+
+/* One line that is an instruction of another Dockerfile, for that of ONBUILD. */
+static int read_trigger(const char *text, const char *name, unsigned line, struct docker_step *ret,
+                        struct cloche_err *e)
+{
+        struct reader r = {.at = text,
+                           .end = text + strlen(text),
+                           .name = name,
+                           .line = line,
+                           .text = BUF_INIT(DOCKERFILE_BYTES_MAX + 1)};
+        const char *word = text + strspn(text, SPACE);
+        const size_t size = strcspn(word, SPACE);
+        int code = size == strlen("ONBUILD") && strncasecmp(word, "ONBUILD", size) == 0
+                           ? refuse(&r, line, e, "ONBUILD ONBUILD: it stands once")
+                           : 0;
+
+        if (code == 0)
+                code = strchr(text, '\n') ? refuse(&r, line, e, "ONBUILD: expected one instruction")
+                                          : next_instruction(&r, &(unsigned){0}, e);
+        if (code > 0)
+                code = read_step(&r, line, ret, e);
+        else if (code == 0)
+                code = refuse(&r, line, e, "ONBUILD: expected an instruction");
+        if (code == 0 && (ret->word == DOCKER_FROM || ret->word == DOCKER_MAINTAINER))
+                code = refuse(&r, line, e, "ONBUILD %s is not permitted", docker_names[ret->word]);
+        buf_done(&r.text);
+        return code;
 }
 
 static int check_order(const struct reader *r, const struct dockerfile *file, const struct docker_step *step,
@@ -379,12 +418,29 @@ int dockerfile_read(const char *text, size_t size, const char *name, struct dock
 
 void dockerfile_done(struct dockerfile *file)
 {
-        for (size_t i = 0; i < file->count; i++) {
-                free(file->steps[i].text);
-                json_decref(file->steps[i].list);
-                json_decref(file->steps[i].flags);
-                json_decref(file->steps[i].documents);
-        }
+        for (size_t i = 0; i < file->count; i++)
+                step_done(&file->steps[i]);
         free(file->steps);
         *file = (struct dockerfile){0};
+}
+
+int dockerfile_insert(struct dockerfile *file, size_t at, const char *text, const char *name, struct cloche_err *e)
+{
+        const unsigned line = file->steps[at].line;
+        struct docker_step step = {0};
+        int r = file->count < DOCKERFILE_STEPS_MAX
+                        ? read_trigger(text, name, line, &step, e)
+                        : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "%s:%u: there are more than %d instructions", name,
+                                  line, DOCKERFILE_STEPS_MAX);
+
+        if (r == 0 && ARRAY_GROW(file->steps, file->count, file->room) < 0)
+                r = err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read %s", name);
+        if (r < 0) {
+                step_done(&step);
+                return r;
+        }
+        memmove(&file->steps[at + 2], &file->steps[at + 1], (file->count - at - 1) * sizeof(step));
+        file->steps[at + 1] = step;
+        file->count++;
+        return 0;
 }

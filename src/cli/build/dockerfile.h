@@ -29,6 +29,7 @@ enum docker_word {
         DOCKER_STOPSIGNAL,
         DOCKER_HEALTHCHECK,
         DOCKER_MAINTAINER,
+        DOCKER_ONBUILD,
         DOCKER_WORDS,
 };
 
@@ -59,6 +60,9 @@ int docker_is_document(const char *word);
 CLOCHE_MUST_CHECK int dockerfile_read(const char *text, size_t size, const char *name, struct dockerfile *ret,
                                       struct cloche_err *e);
 void dockerfile_done(struct dockerfile *file);
+/* Read an instruction of ONBUILD, and put it behind the step at, with the line of that one. */
+CLOCHE_MUST_CHECK int dockerfile_insert(struct dockerfile *file, size_t at, const char *text, const char *name,
+                                        struct cloche_err *e);
 
 /* Split at spaces outside of quotes, which stay. *ret: a list of texts. */
 CLOCHE_MUST_CHECK int docker_split(const char *text, json_t **ret, struct cloche_err *e);

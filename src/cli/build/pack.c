@@ -189,7 +189,7 @@ static int pack_below(struct pack *p, int fd, const char *path, const char *memb
                 close(fd);
                 return build_bad(p->build, "cannot read '%.200s': %s", path, strerror(errno));
         }
-        while (code == 0 && (entry = readdir(dir))) {
+        while (code == 0 && (errno = 0, entry = readdir(dir))) {
                 char *below = NULL, *name = NULL;
 
                 if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
@@ -202,6 +202,8 @@ static int pack_below(struct pack *p, int fd, const char *path, const char *memb
                 free(below);
                 free(name);
         }
+        if (code == 0 && errno) /* else files would be missing from the image */
+                code = build_bad(p->build, "cannot read '%.200s': %s", path, strerror(errno));
         closedir(dir);
         return code;
 }

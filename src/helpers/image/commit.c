@@ -203,6 +203,7 @@ static const struct {
         {"exposedPorts", JSON_ARRAY, add_names}, {"volumes", JSON_ARRAY, add_names},
         {"healthcheck", JSON_OBJECT, replace},   {"stopSignal", JSON_STRING, replace},
         {"shell", JSON_ARRAY, replace},          {"startup", JSON_OBJECT, merge_startup},
+        {"onBuild", JSON_ARRAY, replace},
 };
 
 static int merge_member(json_t *config, const char *name, const json_t *given, struct cloche_err *e)
@@ -214,7 +215,7 @@ static int merge_member(json_t *config, const char *name, const json_t *given, s
         if (i == sizeof(members) / sizeof(members[0]))
                 return refuse(e, name,
                               "is unknown: expected env, labels, workingDir, user, entrypoint, cmd, exposedPorts, "
-                              "volumes, healthcheck, stopSignal, shell, startup");
+                              "volumes, healthcheck, stopSignal, shell, startup, onBuild");
         if (json_is_null(given) && members[i].take == merge_startup) {
                 static const char *const labels[] = {IMAGE_LABEL_START, IMAGE_LABEL_READY, IMAGE_LABEL_READY_MS};
 

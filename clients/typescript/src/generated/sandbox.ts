@@ -97,7 +97,7 @@ export interface SandboxStopParams {
 export interface SandboxCommitParams {
   /** The name to give, NAME[:TAG]; absent: none, so that image.prune removes it. */
   image?: string | undefined
-  /** Changes of the configuration of its image: {env, labels, workingDir, user, entrypoint, cmd, exposedPorts, volumes, healthcheck, stopSignal, shell, startup}. env and labels are objects whose members are added, exposedPorts and volumes lists that are added, entrypoint, cmd and shell lists of text, startup {start, ready, readyMs} the commands of its sandboxes; null removes. */
+  /** Changes of the configuration of its image: {env, labels, workingDir, user, entrypoint, cmd, exposedPorts, volumes, healthcheck, stopSignal, shell, startup, onBuild}. env and labels are objects whose members are added, exposedPorts and volumes lists that are added, entrypoint, cmd, shell and onBuild lists of text, startup {start, ready, readyMs} the commands of its sandboxes; null removes. */
   config?: Record<string, unknown> | undefined
   /** The step that made the changes; createdBy of the image. */
   comment?: string | undefined
