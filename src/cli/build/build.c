@@ -28,14 +28,6 @@
 #include <unistd.h>
 
 #define DEFAULT_FILE "Dockerfile"
-/* The name of processors in images (GOARCH). */
-#if defined(__x86_64__)
-#define ARCHITECTURE "amd64"
-#elif defined(__aarch64__)
-#define ARCHITECTURE "arm64"
-#else
-#error "name this processor as container engines do"
-#endif
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" /* of an image without one */
 #define DEFAULT_TIME_S 315532800 /* 1980: the first that a zip file can have */
 
@@ -99,20 +91,6 @@ static const char *look_up(void *data, const char *name)
         }
         env = json_object_get(stage ? stage->args : b->args, name);
         return env ? json_string_value(env) : strcmp(name, "PATH") == 0 ? DEFAULT_PATH : NULL;
-}
-
-static const char *look_up_before(void *data, const char *name)
-{
-        return json_string_value(json_object_get(((struct build *)data)->args, name));
-}
-
-static const char *look_up_platform(void *data, const char *name)
-{
-        const char *value = look_up_before(data, name);
-
-        return value                                                                       ? value
-               : strcmp(name, "BUILDPLATFORM") == 0 || strcmp(name, "TARGETPLATFORM") == 0 ? "linux/" ARCHITECTURE
-                                                                                           : NULL;
 }
 
 int build_expand(struct build *b, const char *text, char **ret)
@@ -424,13 +402,13 @@ static int take_check(struct build *b, const struct docker_step *step)
         return code;
 }
 
-/* -- ARG and FROM ----------------------------------------------------------------------------------------------- */
+/* -- ARG ----------------------------------------------------------------------------------------------- */
 
 /* ARGs that have a value without --build-arg: the platform is that of this machine. */
 static json_t *platform_value(const char *name)
 {
         static const char *const ends[] = {"PLATFORM", "OS", "ARCH", "VARIANT"};
-        const char *machine = ARCHITECTURE;
+        const char *machine = BUILD_ARCHITECTURE;
         const char *end = strncmp(name, "TARGET", 6) == 0 ? name + 6 : strncmp(name, "BUILD", 5) == 0 ? name + 5 : "";
         size_t i = 0;
 
@@ -483,124 +461,6 @@ static int take_args(struct build *b, const struct docker_step *step)
         return code;
 }
 
-static const struct stage *find_stage(const struct build *b, const char *name)
-{
-        for (size_t i = b->stage_count; i > 0; i--)
-                if (b->stages[i - 1].name && strcasecmp(b->stages[i - 1].name, name) == 0)
-                        return &b->stages[i - 1];
-        return NULL;
-}
-
-static char *copy_text(const json_t *object, const char *name)
-{
-        const char *text = json_string_value(json_object_get(object, name));
-
-        return strdup(text ? text : "");
-}
-
-int build_take_image(struct stage *stage, const json_t *image)
-{
-        char *id = copy_text(image, "id"), *tree = copy_text(image, "tree");
-
-        free(stage->id);
-        free(stage->tree);
-        stage->id = id;
-        stage->tree = tree;
-        return id && tree ? 0 : no_memory();
-}
-
-static int inspect(struct build *b, const char *name, json_t **ret, struct cloche_err *e)
-{
-        return image_store_ask(b->request, &b->store, "inspect", json_pack("{s:s}", "name", name), ret, e);
-}
-
-/* An image of Debian that the store lacks is made; with --pull others too, once a build. */
-static int find_image(struct build *b, const char *name, json_t **ret)
-{
-        const int is_debian = build_is_debian(name);
-        int is_missing = is_debian && b->request->build.is_pulled && !json_object_get(b->pulled, name), code = 0;
-        struct cloche_err e = {0};
-
-        if (!is_missing)
-                code = inspect(b, name, ret, &e);
-        if (code && e.code == CLOCHE_E_NOT_FOUND && is_debian)
-                is_missing = 1;
-        if (is_missing) {
-                e = (struct cloche_err){0};
-                code = build_make_debian(b, name);
-                if (code == 0 && json_object_set_new(b->pulled, name, json_true()) == 0)
-                        code = inspect(b, name, ret, &e);
-        }
-        return e.code ? build_fail(b, &e) : code;
-}
-
-static int begin_image(struct build *b, struct stage *stage, const char *image)
-{
-        json_t *answer = NULL, *made = NULL;
-        struct cloche_err e = {0};
-        int is_scratch = strcmp(image, "scratch") == 0,
-            code = is_scratch ? image_store_ask(b->request, &b->store, "commit", json_pack("{s:s}", "base", image),
-                                                &made, &e)
-                              : 0;
-
-        if (e.code)
-                code = build_fail(b, &e);
-        if (code == 0)
-                code = find_image(b, is_scratch ? sandbox_text(made, "id") : image, &answer);
-        json_decref(made);
-        if (code)
-                return code;
-        code = build_take_image(stage, answer);
-        stage->config = json_deep_copy(json_object_get(answer, "config"));
-        snprintf(stage->key, sizeof(stage->key), "%.64s", code ? "" : stage->id + strcspn(stage->id, ":") + 1);
-        json_decref(answer);
-        return code ? code : stage->config ? 0 : no_memory();
-}
-
-static int begin_stage(struct build *b, const char *image, const char *name)
-{
-        const struct stage *below = find_stage(b, image);
-        struct stage stage = {.args = json_object(), .name = name ? strdup(name) : NULL};
-        int code = 0;
-
-        if (!below)
-                code = begin_image(b, &stage, image);
-        else {
-                stage.id = strdup(below->id);
-                stage.tree = strdup(below->tree);
-                stage.config = json_deep_copy(below->config);
-                memcpy(stage.key, below->key, sizeof(stage.key));
-        }
-        if (ARRAY_GROW(b->stages, b->stage_count, b->stage_room) < 0)
-                code = no_memory();
-        else
-                b->stages[b->stage_count++] = stage;
-        if (code == 0) { /* of the image below alone: those of this one are for images on it */
-                json_decref(b->triggers);
-                b->triggers = json_incref(json_object_get(stage.config, "onBuild"));
-                json_object_del(stage.config, "onBuild");
-        }
-        return code;
-}
-
-/* The instructions that the image below has for those on it come next. They are the image's
- * author's, and bounded like a Dockerfile. */
-static int insert_triggers(struct build *b)
-{
-        json_t *triggers = b->triggers;
-        struct cloche_err e = {0};
-        int r = 0;
-
-        b->triggers = NULL;
-        for (size_t i = json_array_size(triggers); r == 0 && i > 0; i--) {
-                const char *text = json_string_value(json_array_get(triggers, i - 1));
-
-                r = dockerfile_insert(&b->file, b->at, text ? text : "", b->path, &e);
-        }
-        json_decref(triggers);
-        return r < 0 ? sandbox_fail(&e) : 0;
-}
-
 static int take_trigger(struct build *b, const struct docker_step *step)
 {
         return json_array_append_new(member(build_stage(b), "onBuild", json_array), json_string(step->text)) < 0
@@ -608,51 +468,10 @@ static int take_trigger(struct build *b, const struct docker_step *step)
                        : 0;
 }
 
-/* Images of other machines are in no store. */
-static int check_platform(struct build *b, const struct docker_step *step)
-{
-        const char *given = docker_flag(step, "platform"), own[] = "linux/" ARCHITECTURE;
-        struct cloche_err e = {0};
-        char *platform = NULL;
-        int code = given && docker_expand(given, look_up_platform, b, &platform, &e) < 0 ? build_fail(b, &e) : 0;
-
-        if (code == 0 && platform && *platform && strcmp(platform, own) != 0)
-                code = build_bad(b, "--platform=%.60s: this machine is %s", platform, own);
-        free(platform);
-        return code;
-}
-
-/* IMAGE [AS NAME]; only ARGs before the first FROM count. */
-static int take_from(struct build *b, const struct docker_step *step)
-{
-        struct cloche_err e = {0};
-        json_t *words = NULL;
-        char *image = NULL;
-        int code = check_platform(b, step);
-        size_t count;
-
-        if (code == 0)
-                code = split(b, step->text, &words);
-        count = json_array_size(words);
-
-        if (code == 0 && count != 1 &&
-            (count != 3 || strcasecmp(json_string_value(json_array_get(words, 1)), "as") != 0))
-                code = build_bad(b, "expected IMAGE, or IMAGE AS NAME");
-        if (code == 0 && docker_expand(json_string_value(json_array_get(words, 0)), look_up_before, b, &image, &e) < 0)
-                code = build_fail(b, &e);
-        if (code == 0 && !*image)
-                code = build_bad(b, "the name of the image is empty: give the ARG a value (--build-arg)");
-        if (code == 0)
-                code = begin_stage(b, image, json_string_value(json_array_get(words, 2)));
-        free(image);
-        json_decref(words);
-        return code;
-}
-
 /* -- whole ------------------------------------------------------------------------------------------------------ */
 
 static int (*const handlers[DOCKER_WORDS])(struct build *b, const struct docker_step *step) = {
-        [DOCKER_FROM] = take_from,          [DOCKER_RUN] = build_run,          [DOCKER_COPY] = build_copy,
+        [DOCKER_FROM] = build_from,         [DOCKER_RUN] = build_run,          [DOCKER_COPY] = build_copy,
         [DOCKER_ADD] = build_copy,          [DOCKER_ENV] = take_pairs,         [DOCKER_ARG] = take_args,
         [DOCKER_WORKDIR] = take_directory,  [DOCKER_USER] = take_user,         [DOCKER_CMD] = take_command,
         [DOCKER_ENTRYPOINT] = take_command, [DOCKER_LABEL] = take_pairs,       [DOCKER_EXPOSE] = take_names,
@@ -772,7 +591,7 @@ static int carry_out(struct build *b)
                 code = copy_is_cancelled() ? SIGNALS_CANCELLED
                                            : handlers[b->file.steps[b->at].word](b, &b->file.steps[b->at]);
                 if (code == 0 && b->triggers)
-                        code = insert_triggers(b);
+                        code = build_insert_triggers(b);
                 if (code)
                         break;
         }

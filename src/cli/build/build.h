@@ -10,6 +10,14 @@
 #include "context.h"
 #include "dockerfile.h"
 
+/* The name of processors in images (GOARCH). */
+#if defined(__x86_64__)
+#define BUILD_ARCHITECTURE "amd64"
+#elif defined(__aarch64__)
+#define BUILD_ARCHITECTURE "arm64"
+#else
+#error "name this processor as container engines do"
+#endif
 #define BUILD_KEY_SIZE 65
 #define BUILD_SECRET_BYTES_MAX (1u << 20)
 
@@ -66,10 +74,10 @@ json_t *build_env(const struct stage *stage);
  * result. */
 int build_run(struct build *b, const struct docker_step *step);
 int build_copy(struct build *b, const struct docker_step *step);
-/* build-debian.c: true for debian and debian:TAG. */
-int build_is_debian(const char *image);
-/* Make the image of that name by mmdebstrap. */
-int build_make_debian(struct build *b, const char *image);
+/* build-from.c: FROM begins a stage. */
+int build_from(struct build *b, const struct docker_step *step);
+/* The instructions that the image below has for those on it come next. */
+int build_insert_triggers(struct build *b);
 /* build-box.c: the members that a commit takes, of the configuration. NULL: no memory. */
 json_t *build_config(const struct stage *stage);
 
