@@ -47,7 +47,7 @@ import runtimes
 LIB = os.path.dirname(os.path.abspath(__file__))
 TESTS = os.path.dirname(LIB)
 SOURCE = os.path.dirname(TESTS)
-FOLDERS = ["egress", "container", "e2b", "openapi", "daemon", "integration", "hostile", "fs", "sync", "files", "image", "shell"]  # the ones that wait longest first
+FOLDERS = ["egress", "container", "e2b", "mcp", "openapi", "daemon", "integration", "hostile", "fs", "sync", "files", "image", "shell"]  # the ones that wait longest first
 NAMED_FOLDERS = ["machine"]  # run only if named: they change the machine
 SKIPPED = 77
 DEFAULT_TIMEOUT = 60

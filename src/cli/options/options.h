@@ -52,6 +52,10 @@ struct cli_request {
                 json_t *args, *secrets; /* objects, owned; NULL: none */
                 int is_reproducible, is_uncached, is_pulled;
         } build;
+        struct {
+                const char *tools, *network, *image; /* NULL: not given */
+                int is_read_only;
+        } mcp;
         uint64_t keep_bytes; /* UINT64_MAX: not given */
         const char *token_file;
         int all_images; /* those without a name too */

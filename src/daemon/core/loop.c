@@ -6,6 +6,7 @@
 #include "daemon/images/commit.h"
 #include "daemon/images/program.h"
 #include "daemon/images/upload.h"
+#include "daemon/mcp/mcp.h"
 #include "daemon/preview/preview.h"
 #include "daemon/run/changes.h"
 #include "daemon/run/prefix.h"
@@ -440,6 +441,8 @@ int loop_start(struct daemon *d, struct cloche_err *e)
         callers_init(&d->callers, (unsigned)d->options.connections_max, (uint64_t)d->options.auth_ms * 1000000,
                      connection_drop);
         if (r == 0)
+                r = mcp_start(d, e);
+        if (r == 0)
                 r = web_start(d, e);
         if (r < 0)
                 return r;
@@ -483,6 +486,7 @@ void loop_free(struct daemon *d)
 {
         web_stop(d);
         connections_close_all(d);
+        mcp_stop(d);
         prefix_drop_all(d);
         /* These runs were cancelled just now, by an end that did not wait for them. */
         while (d->engine && !TAILQ_EMPTY(&d->jobs) && !cloche_engine_is_over(d->engine))

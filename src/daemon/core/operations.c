@@ -4,6 +4,7 @@
 #include "auth.h"
 #include "client.h"
 #include "connection.h"
+#include "daemon/mcp/mcp.h"
 #include "daemon/run/changes.h"
 #include "daemon/run/prefix.h"
 #include "daemon/run/run.h"
@@ -143,6 +144,7 @@ static int (*const handlers[OPERATION_COUNT])(const struct client_request *reque
         [OPERATION_IMAGE_WARM] = image_warm,
         [OPERATION_PACKAGES_LIST] = packages_list,
         [OPERATION_PACKAGES_DELETE] = packages_delete,
+        [OPERATION_MCP] = mcp_operate,
 };
 
 int operation_permit(const struct client_request *request, struct cloche_err *e)

@@ -384,6 +384,7 @@ static const struct option_row {
          "serve the container API of this sandbox on loopback, without a token", add_container},
         {"--e2b-listen", "HOST:PORT",
          "serve the E2B API on loopback; cloche e2b env prints the settings of its clients", add_e2b},
+        {"--mcp", NULL, "serve the Model Context Protocol at /mcp of the other listeners (docs/mcp.md)", FLAG(is_mcp)},
         {"--container-image", "IMAGE",
          "make sandboxes of the container API of this image of the store (the daemon's own); may be repeated: requests "
          "may name each of them, and the first is for those that name none",

@@ -55,6 +55,7 @@ struct daemon_options {
         unsigned long grace_ms, connections_max, body_bytes_max, auth_ms, image_bytes_max;
         unsigned long exit_when_idle_ms; /* 0: never */
         unsigned long hang_ms;           /* 0: never */
+        int is_mcp;                      /* POST /mcp is served */
         int is_on_demand, is_plain;      /* is_plain: without options but --profile */
         struct {
                 char *socket_path; /* owned; NULL: not a daemon on demand */

@@ -5,6 +5,7 @@
 #include "daemon/container/container.h"
 #include "daemon/core/log.h"
 #include "daemon/e2b/e2b.h"
+#include "daemon/mcp/mcp.h"
 #include "daemon/preview/preview.h"
 #include "image-body.h"
 #include "request.h"
@@ -81,6 +82,11 @@ static int let_in(struct connection *c, struct http_request *request, struct clo
         return 0;
 }
 
+static int is_mcp(const struct connection *c, const struct http_request *request)
+{
+        return c->entrance.kind == ENTRANCE_DAEMON && mcp_is_path(c->daemon, http_request_path(request));
+}
+
 /* Refuse in the format of the API of the request. */
 static void refuse(struct http_request *request, unsigned status, const struct cloche_err *e)
 {
@@ -90,6 +96,8 @@ static void refuse(struct http_request *request, unsigned status, const struct c
 
         if (c->entrance.kind == ENTRANCE_E2B)
                 e2b_refuse_request(request, status, e);
+        else if (is_mcp(c, request))
+                mcp_refuse_request(request, status, e);
         else if (is_container(c, http_request_path(request), &name, &path))
                 container_refuse_request(request, status, e);
         else
@@ -152,6 +160,19 @@ static void e2b_head(struct connection *c, struct http_request *request)
                 c->daemon->stats.requests_total++;
                 e2b_handle(c->daemon, request, PRINCIPAL_TOKEN);
         }
+}
+
+/* -- the MCP API ----------------------------------------------------------------------------------------------- */
+
+static void mcp_head(struct connection *c, struct http_request *request)
+{
+        struct cloche_err e = {0};
+        int r = web_check_token(c, request, operation_at(OPERATION_MCP), &e);
+
+        if (r == 0)
+                r = let_in(c, request, &e);
+        if (r < 0)
+                refuse(request, web_status(&e), &e);
 }
 
 /* -- request heads -------------------------------------------------------------------------------------------- */
@@ -266,6 +287,8 @@ static void on_head(void *data, struct http_request *request)
                 container_head(c, request, name, path);
         else if (comes_from_page(request))
                 preflight(request);
+        else if (is_mcp(c, request))
+                mcp_head(c, request);
         else
                 operation_head(d, request);
         free(name);
@@ -352,6 +375,8 @@ static void on_request(void *data, struct http_request *request)
         d->stats.bytes_read += http_request_body(request)->size;
         if (c->entrance.kind == ENTRANCE_E2B) {
                 e2b_handle(d, request, PRINCIPAL_TOKEN);
+        } else if (is_mcp(c, request)) {
+                mcp_handle(d, request, c->principal);
         } else if (is_container(c, http_request_path(request), &name, &path)) {
                 container_handle(d, request, c->principal, name, path);
         } else {

@@ -398,6 +398,12 @@ export interface Result {
   meta: Meta
 }
 
+/** The answer to a message. */
+export interface McpAnswer {
+  /** JSON text; absent: the message needs no answer, or was cancelled. */
+  message?: string
+}
+
 /** The answer to a request about another request. */
 export interface Found {
   /** It was under way. */

@@ -1,0 +1,301 @@
+/* The tool run_code: a cell in a context. Runs in: cloched-engine, on its loop, with the rights of
+ * the daemon's user. */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TIMEOUT_S 60
+
+struct cell {
+        struct mcp_cut stdout, stderr;
+        json_t *displays; /* blocks of content, and "id" of those that may be replaced */
+        json_t *result;   /* the text of the last expression; NULL: none */
+        size_t image_count, image_bytes;
+        int is_short; /* images are left out */
+        int is_made;  /* the context was made for it */
+};
+
+static void cell_done(void *state)
+{
+        struct cell *cell = state;
+
+        mcp_cut_done(&cell->stdout);
+        mcp_cut_done(&cell->stderr);
+        json_decref(cell->displays);
+        json_decref(cell->result);
+        free(cell);
+}
+
+/* -- displays ---------------------------------------------------------------------------------------------------- */
+
+static const char *const images[] = {"image/png", "image/jpeg", "image/gif", "image/webp"};
+
+/* An image is text in base64, or bytes. */
+static json_t *image_block(struct cell *cell, const char *mime, const json_t *value, const struct buf *attachments)
+{
+        const char *bytes;
+        size_t size;
+        json_t *data;
+
+        if (!door_bytes(value, attachments, &bytes, &size))
+                return NULL;
+        if (cell->image_count >= MCP_IMAGES_MAX || cell->image_bytes + size > MCP_IMAGE_BYTES) {
+                cell->is_short = 1;
+                return json_pack("{s:s, s:s}", "type", "text", "text",
+                                 "[an image is left out: too many, or too large]");
+        }
+        cell->image_count++;
+        cell->image_bytes += size;
+        data = json_is_string(value) ? json_incref((json_t *)value) : door_base64(bytes, size);
+        return json_pack("{s:s, s:o, s:s}", "type", "image", "data", data, "mimeType", mime);
+}
+
+static json_t *svg_block(const struct mcp_exchange *x, struct cell *cell, const json_t *value,
+                         const struct buf *attachments)
+{
+        const char *bytes;
+        size_t size;
+
+        if (!door_bytes(value, attachments, &bytes, &size))
+                return NULL;
+        if (cell->image_count >= MCP_IMAGES_MAX || cell->image_bytes + size > MCP_IMAGE_BYTES) {
+                cell->is_short = 1;
+                return json_pack("{s:s, s:s}", "type", "text", "text",
+                                 "[an image is left out: too many, or too large]");
+        }
+        cell->image_bytes += size;
+        return json_pack("{s:s, s:{s:o, s:s, s:o}}", "type", "resource", "resource", "uri",
+                         json_sprintf("cloche://%s/displays/%zu.svg", x->door.sandbox, ++cell->image_count), "mimeType",
+                         "image/svg+xml", "text", json_valid_text(bytes, size));
+}
+
+static json_t *text_of(struct cell *cell, const json_t *value, const struct buf *attachments)
+{
+        const char *bytes;
+        size_t size;
+
+        if (!door_bytes(value, attachments, &bytes, &size))
+                return NULL;
+        cell->is_short |= size > MCP_TEXT_BYTES;
+        return mcp_cut_of(bytes, size);
+}
+
+/* The best form of a display; NULL: text, or none. */
+static json_t *picture_of(const struct mcp_exchange *x, const json_t *data, const struct buf *attachments)
+{
+        const json_t *svg = json_object_get(data, "image/svg+xml");
+
+        for (size_t i = 0; i < sizeof(images) / sizeof(images[0]); i++) {
+                const json_t *value = json_object_get(data, images[i]);
+
+                if (value)
+                        return image_block(x->state, images[i], value, attachments);
+        }
+        return svg ? svg_block(x, x->state, svg, attachments) : NULL;
+}
+
+/* Replace the display of the same id; else add it. block: stolen. */
+static void put_block(struct cell *cell, const json_t *id, json_t *block)
+{
+        size_t i;
+        json_t *shown;
+
+        json_array_foreach (cell->displays, i, shown)
+                if (id && json_equal(json_object_get(shown, "id"), id)) {
+                        json_object_set_new(shown, "block", block);
+                        return;
+                }
+        json_array_append_new(cell->displays, json_pack("{s:O*, s:o}", "id", id, "block", block));
+}
+
+static void on_display(struct mcp_exchange *x, const json_t *about, const struct buf *attachments)
+{
+        const json_t *data = json_object_get(about, "data");
+        json_t *block = picture_of(x, data, attachments),
+               *text = text_of(x->state, json_object_get(data, "text/plain"), attachments);
+        struct cell *cell = x->state;
+
+        if (json_is_true(json_object_get(about, "isResult")) && text) {
+                json_decref(cell->result);
+                cell->result = json_incref(text);
+        } else if (!block && text && json_array_size(cell->displays) < 100) {
+                block = mcp_text_block(text);
+        } else if (!block) {
+                cell->is_short = 1;
+        }
+        if (block)
+                put_block(cell, json_object_get(about, "displayId"), block);
+        json_decref(text);
+}
+
+static void clear(struct cell *cell)
+{
+        json_array_clear(cell->displays);
+        cell->image_count = cell->image_bytes = 0;
+}
+
+static void on_event(struct mcp_exchange *x, const char *event, const json_t *about, const struct buf *attachments)
+{
+        struct cell *cell = x->state;
+        const char *stream = mcp_text(about, "stream"), *bytes;
+        size_t size;
+
+        if (strcmp(event, "display") == 0)
+                on_display(x, about, attachments);
+        else if (strcmp(event, "clear") == 0)
+                clear(cell);
+        else if (strcmp(event, "output") == 0 && stream &&
+                 door_bytes(json_object_get(about, "data"), attachments, &bytes, &size))
+                mcp_cut_add(strcmp(stream, "stderr") == 0 ? &cell->stderr : &cell->stdout, bytes, size);
+}
+
+/* -- results ----------------------------------------------------------------------------------------------------- */
+
+static json_t *traceback_of(const json_t *error)
+{
+        const json_t *lines = json_object_get(error, "traceback");
+        struct mcp_cut cut;
+        json_t *text;
+
+        mcp_cut_init(&cut);
+        for (size_t i = 0; i < json_array_size(lines); i++) {
+                const json_t *line = json_array_get(lines, i);
+
+                if (i > 0)
+                        mcp_cut_add(&cut, "\n", 1);
+                mcp_cut_add(&cut, json_string_value(line), json_string_length(line));
+        }
+        if (json_array_size(lines) == 0) {
+                const char *name = mcp_text(error, "name"), *message = mcp_text(error, "message");
+
+                mcp_cut_add(&cut, name ? name : "", name ? strlen(name) : 0);
+                mcp_cut_add(&cut, ": ", 2);
+                mcp_cut_add(&cut, message ? message : "", message ? strlen(message) : 0);
+        }
+        text = mcp_cut_text(&cut);
+        mcp_cut_done(&cut);
+        return text;
+}
+
+static json_t *error_of(const json_t *ended)
+{
+        const json_t *error = json_object_get(ended, "error"), *message = json_object_get(error, "message");
+
+        if (!json_is_object(error))
+                return NULL;
+        return json_pack("{s:O, s:o, s:o}", "name", json_object_get(error, "name"), "message",
+                         mcp_cut_of(json_string_value(message), json_string_length(message)), "traceback",
+                         traceback_of(error));
+}
+
+static const char *status_of(const json_t *ended)
+{
+        if (json_is_true(json_object_get(ended, "timedOut")))
+                return "timeout";
+        return json_is_object(json_object_get(ended, "error")) ? "error" : "ok";
+}
+
+static json_t *content_of(const struct cell *cell, const json_t *structured)
+{
+        json_t *content = json_array(), *shown;
+        size_t i;
+
+        mcp_add_text(content, json_object_get(structured, "stdout"));
+        mcp_add_text(content, json_object_get(structured, "stderr"));
+        mcp_add_text(content, json_object_get(structured, "result"));
+        json_array_foreach (cell->displays, i, shown)
+                json_array_append(content, json_object_get(shown, "block"));
+        mcp_add_text(content, json_object_get(json_object_get(structured, "error"), "traceback"));
+        if (json_array_size(content) == 0)
+                json_array_append_new(content, json_pack("{s:s, s:s}", "type", "text", "text", "(no output)"));
+        return content;
+}
+
+static void on_ended(struct mcp_exchange *x, const struct door_reply *reply)
+{
+        struct cell *cell = x->state;
+        const json_t *ended = reply->result;
+        int is_short = cell->is_short || mcp_cut_is_short(&cell->stdout) || mcp_cut_is_short(&cell->stderr);
+        json_t *structured =
+                json_pack("{s:s, s:o, s:o, s:O*, s:o*, s:O, s:O, s:b}", "status", status_of(ended), "stdout",
+                          mcp_cut_text(&cell->stdout), "stderr", mcp_cut_text(&cell->stderr), "result", cell->result,
+                          "error", error_of(ended), "execution_count", json_object_get(ended, "executionCount"),
+                          "duration_ms", json_object_get(ended, "durationMs"), "truncated", is_short);
+
+        mcp_tool_answer(x, content_of(cell, structured), structured, strcmp(status_of(ended), "ok") != 0);
+}
+
+/* -- the cell ---------------------------------------------------------------------------------------------------- */
+
+static void run(struct mcp_exchange *x);
+
+static void on_made(struct mcp_exchange *x, const struct door_reply *reply)
+{
+        (void)reply;
+        run(x);
+}
+
+/* A context is made on its first use. Another call may have made it meanwhile. */
+static void on_failed(struct mcp_exchange *x, const struct door_reply *reply)
+{
+        struct cell *cell = x->state;
+        json_t *context = json_object_get(x->arguments, "context");
+
+        if (reply->e->code != CLOCHE_E_NOT_FOUND || !context || cell->is_made) {
+                mcp_tool_fail(x, reply->e);
+                return;
+        }
+        cell->is_made = 1;
+        mcp_call(x, "context.create",
+                 json_pack("{s:O, s:O*}", "context", context, "language", json_object_get(x->arguments, "language")),
+                 NULL, on_made);
+}
+
+static void run(struct mcp_exchange *x)
+{
+        json_t *context = json_object_get(x->arguments, "context"),
+               *language = context ? NULL : json_object_get(x->arguments, "language");
+
+        x->on_event = on_event;
+        x->fail = on_failed;
+        mcp_call(x, "context.run",
+                 json_pack("{s:O, s:O*, s:O*, s:I, s:b, s:b, s:i}", "code", json_object_get(x->arguments, "code"),
+                           "context", context, "language", language, "timeoutMs",
+                           mcp_count(x, "timeout_s", TIMEOUT_S) * 1000, "stream", 1, "restart", 1, "outputBytes", 0),
+                 NULL, on_ended);
+}
+
+/* A context has one language. */
+static void on_found(struct mcp_exchange *x, const struct door_reply *reply)
+{
+        const char *has = mcp_text(reply->result, "language"), *asked = mcp_text(x->arguments, "language");
+
+        if (has && strcmp(has, asked) != 0)
+                mcp_refuse(x, MCP_BAD_PARAMS, "the context '%s' has the language %s, not %s",
+                           mcp_text(x->arguments, "context"), has, asked);
+        else
+                run(x);
+}
+
+void mcp_run_code(struct mcp_exchange *x)
+{
+        struct cell *cell = calloc(1, sizeof(*cell));
+
+        if (!cell) {
+                mcp_refuse(x, MCP_INTERNAL, "out of memory");
+                return;
+        }
+        mcp_cut_init(&cell->stdout);
+        mcp_cut_init(&cell->stderr);
+        cell->displays = json_array();
+        x->state = cell;
+        x->state_done = cell_done;
+        if (!json_object_get(x->arguments, "context") || !json_object_get(x->arguments, "language")) {
+                run(x);
+                return;
+        }
+        x->fail = on_failed;
+        mcp_call(x, "context.get", json_pack("{s:O}", "context", json_object_get(x->arguments, "context")), NULL,
+                 on_found);
+}

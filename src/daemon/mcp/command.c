@@ -1,0 +1,123 @@
+/* The tool run_command. Runs in: cloched-engine, on its loop, with the rights of the daemon's
+ * user. */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TIMEOUT_S 60
+
+struct command {
+        struct mcp_cut stdout, stderr;
+        int is_made; /* the session was made for it */
+};
+
+static void command_done(void *state)
+{
+        struct command *command = state;
+
+        mcp_cut_done(&command->stdout);
+        mcp_cut_done(&command->stderr);
+        free(command);
+}
+
+static void on_event(struct mcp_exchange *x, const char *event, const json_t *about, const struct buf *attachments)
+{
+        struct command *command = x->state;
+        const char *stream = mcp_text(about, "stream"), *bytes;
+        size_t size;
+
+        if (strcmp(event, "output") == 0 && stream &&
+            door_bytes(json_object_get(about, "data"), attachments, &bytes, &size))
+                mcp_cut_add(strcmp(stream, "stderr") == 0 ? &command->stderr : &command->stdout, bytes, size);
+}
+
+/* Reasons of the daemon's for a failure, such as the network policy. */
+static void add_warnings(json_t *content, const json_t *ended)
+{
+        const json_t *warnings = json_object_get(ended, "warnings");
+
+        for (size_t i = 0; i < json_array_size(warnings); i++)
+                mcp_add_text(content, json_array_get(warnings, i));
+}
+
+static json_t *content_of(const json_t *structured, const json_t *ended)
+{
+        json_t *content = json_array(), *line;
+        json_int_t code = json_integer_value(json_object_get(structured, "exit_code"));
+
+        mcp_add_text(content, json_object_get(structured, "stdout"));
+        mcp_add_text(content, json_object_get(structured, "stderr"));
+        add_warnings(content, ended);
+        if (code == 0 && json_array_size(content) > 0)
+                return content;
+        line = json_is_true(json_object_get(structured, "timed_out"))
+                       ? json_string("[killed at its timeout]")
+                       : json_sprintf("[exit code %lld]", (long long)code);
+        mcp_add_text(content, line);
+        json_decref(line);
+        return content;
+}
+
+static void on_ended(struct mcp_exchange *x, const struct door_reply *reply)
+{
+        const struct command *command = x->state;
+        const json_t *ended = reply->result, *code = json_object_get(ended, "exitCode");
+        int is_short = mcp_cut_is_short(&command->stdout) || mcp_cut_is_short(&command->stderr);
+        json_t *structured = json_pack("{s:O, s:o, s:o, s:O, s:b, s:O*}", "exit_code", code, "stdout",
+                                       mcp_cut_text(&command->stdout), "stderr", mcp_cut_text(&command->stderr),
+                                       "timed_out", json_object_get(ended, "timedOut"), "truncated", is_short, "cwd",
+                                       json_object_get(ended, "cwd"));
+
+        mcp_tool_answer(x, content_of(structured, ended), structured, json_integer_value(code) != 0);
+}
+
+static void run(struct mcp_exchange *x);
+
+static void on_made(struct mcp_exchange *x, const struct door_reply *reply)
+{
+        (void)reply;
+        run(x);
+}
+
+/* A session is made on its first use. */
+static void on_failed(struct mcp_exchange *x, const struct door_reply *reply)
+{
+        struct command *command = x->state;
+        json_t *session = json_object_get(x->arguments, "session");
+
+        if (reply->e->code != CLOCHE_E_NOT_FOUND || !session || command->is_made) {
+                mcp_tool_fail(x, reply->e);
+                return;
+        }
+        command->is_made = 1;
+        mcp_call(x, "session.create", json_pack("{s:O}", "session", session), NULL, on_made);
+}
+
+static void run(struct mcp_exchange *x)
+{
+        x->on_event = on_event;
+        x->fail = on_failed;
+        mcp_call(x, "exec",
+                 json_pack("{s:O, s:O*, s:O*, s:O*, s:O*, s:I, s:b, s:i}", "command",
+                           json_object_get(x->arguments, "command"), "cwd", json_object_get(x->arguments, "cwd"), "env",
+                           json_object_get(x->arguments, "env"), "stdin", json_object_get(x->arguments, "stdin"),
+                           "session", json_object_get(x->arguments, "session"), "timeoutMs",
+                           mcp_count(x, "timeout_s", TIMEOUT_S) * 1000, "stream", 1, "outputBytes", 0),
+                 NULL, on_ended);
+}
+
+void mcp_run_command(struct mcp_exchange *x)
+{
+        struct command *command = calloc(1, sizeof(*command));
+
+        if (!command) {
+                mcp_refuse(x, MCP_INTERNAL, "out of memory");
+                return;
+        }
+        mcp_cut_init(&command->stdout);
+        mcp_cut_init(&command->stderr);
+        x->state = command;
+        x->state_done = command_done;
+        run(x);
+}

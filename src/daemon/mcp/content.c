@@ -1,0 +1,141 @@
+/* Results of tools: bounded texts, blocks of content, failures. Runs in: cloched-engine, on its
+ * loop, with the rights of the daemon's user. */
+#include "internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HALF_BYTES (MCP_TEXT_BYTES / 2)
+
+/* -- texts ------------------------------------------------------------------------------------------------------- */
+
+void mcp_cut_init(struct mcp_cut *cut)
+{
+        *cut = (struct mcp_cut){.head = BUF_INIT(HALF_BYTES), .tail = BUF_INIT(2 * HALF_BYTES)};
+}
+
+void mcp_cut_done(struct mcp_cut *cut)
+{
+        buf_done(&cut->head);
+        buf_done(&cut->tail);
+}
+
+static void add_to_tail(struct buf *tail, const char *bytes, size_t size)
+{
+        if (size > HALF_BYTES) {
+                bytes += size - HALF_BYTES;
+                size = HALF_BYTES;
+        }
+        /* Twice the size, so that bytes are moved once in so many. */
+        if (tail->size + size > tail->max)
+                buf_consume(tail, tail->size + size - HALF_BYTES);
+        (void)buf_append(tail, bytes, size);
+}
+
+void mcp_cut_add(struct mcp_cut *cut, const char *bytes, size_t size)
+{
+        size_t room = HALF_BYTES - cut->head.size, to_head = size < room ? size : room;
+
+        cut->total += size;
+        (void)buf_append(&cut->head, bytes, to_head);
+        if (size > to_head)
+                add_to_tail(&cut->tail, bytes + to_head, size - to_head);
+}
+
+int mcp_cut_is_short(const struct mcp_cut *cut)
+{
+        return cut->total > MCP_TEXT_BYTES;
+}
+
+static int is_inside(char c)
+{
+        return ((unsigned char)c & 0xC0) == 0x80;
+}
+
+/* Without the beginning of a character at its end. */
+static size_t whole_size(const char *bytes, size_t size)
+{
+        size_t at = size;
+
+        while (at > 0 && size - at < 3 && is_inside(bytes[at - 1]))
+                at--;
+        return at > 0 && (unsigned char)bytes[at - 1] >= 0xC0 ? at - 1 : size;
+}
+
+json_t *mcp_cut_text(const struct mcp_cut *cut)
+{
+        _cleanup_buf_ struct buf text = BUF_INIT(2 * MCP_TEXT_BYTES);
+        const char *tail = cut->tail.data ? cut->tail.data : "";
+        size_t size = cut->tail.size, head_size = cut->head.size;
+        char middle[80];
+        int r;
+
+        if (mcp_cut_is_short(cut)) {
+                tail += size - HALF_BYTES;
+                for (size = HALF_BYTES; size > HALF_BYTES - 4 && is_inside(*tail); size--)
+                        tail++;
+                head_size = whole_size(cut->head.data, head_size);
+        }
+        r = buf_append(&text, cut->head.data, head_size);
+        if (r == 0 && mcp_cut_is_short(cut)) {
+                snprintf(middle, sizeof(middle), "\n[... %llu bytes are left out here ...]\n",
+                         (unsigned long long)(cut->total - head_size - size));
+                r = buf_append(&text, middle, strlen(middle));
+        }
+        if (r == 0)
+                r = buf_append(&text, tail, size);
+        return r < 0 ? NULL : json_valid_text(text.data ? text.data : "", text.size);
+}
+
+json_t *mcp_cut_of(const char *bytes, size_t size)
+{
+        struct mcp_cut cut;
+        json_t *text;
+
+        mcp_cut_init(&cut);
+        mcp_cut_add(&cut, bytes, size);
+        text = mcp_cut_text(&cut);
+        mcp_cut_done(&cut);
+        return text;
+}
+
+/* -- blocks ------------------------------------------------------------------------------------------------------ */
+
+json_t *mcp_text_block(const json_t *text)
+{
+        return json_pack("{s:s, s:O}", "type", "text", "text", text);
+}
+
+void mcp_add_text(json_t *content, const json_t *text)
+{
+        if (json_string_length(text) > 0)
+                json_array_append_new(content, mcp_text_block(text));
+}
+
+void mcp_tool_answer(struct mcp_exchange *x, json_t *content, json_t *structured, int is_error)
+{
+        mcp_answer(x, json_pack("{s:o, s:o*, s:b}", "content", content, "structuredContent", structured, "isError",
+                                is_error));
+}
+
+/* -- failures ---------------------------------------------------------------------------------------------------- */
+
+/* The arguments name a thing that does not exist, or are not permitted. */
+static int is_fault_of_arguments(enum cloche_code code)
+{
+        return code == CLOCHE_E_INVALID_ARGUMENT || code == CLOCHE_E_NOT_FOUND || code == CLOCHE_E_UNKNOWN_LANGUAGE;
+}
+
+void mcp_tool_fail(struct mcp_exchange *x, const struct cloche_err *e)
+{
+        json_t *text;
+
+        if (is_fault_of_arguments(e->code)) {
+                mcp_refuse(x, MCP_BAD_PARAMS, "%s", e->msg);
+                return;
+        }
+        text = json_valid_text(e->msg, strlen(e->msg));
+        mcp_tool_answer(x, json_pack("[o]", mcp_text_block(text)), NULL, 1);
+        json_decref(text);
+}

@@ -1,0 +1,205 @@
+/* One message under way: its requests to the core, its answer. Runs in: cloched-engine, on its
+ * loop, with the rights of the daemon's user. */
+#include "internal.h"
+
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* -- requests to the core ---------------------------------------------------------------------------------------- */
+
+static void on_reply(struct door *door, const struct door_reply *reply)
+{
+        struct mcp_exchange *x = (struct mcp_exchange *)door;
+        mcp_then then = reply->e ? x->fail : x->then;
+
+        x->then = x->fail = NULL;
+        x->on_event = NULL;
+        if (then)
+                then(x, reply);
+        else
+                mcp_tool_fail(x, reply->e);
+}
+
+static void on_event(struct door *door, const char *event, const json_t *about, const struct buf *attachments)
+{
+        struct mcp_exchange *x = (struct mcp_exchange *)door;
+
+        if (x->on_event)
+                x->on_event(x, event, about, attachments);
+}
+
+void mcp_call(struct mcp_exchange *x, const char *method, json_t *params, const struct buf *attachments, mcp_then then)
+{
+        x->then = then;
+        door_call(&x->door, method, params, attachments);
+}
+
+/* -- life -------------------------------------------------------------------------------------------------------- */
+
+struct mcp_exchange *mcp_exchange_new(struct daemon *d, const struct mcp_carrier *carrier, void *carried,
+                                      int64_t principal)
+{
+        static const struct door_hooks hooks = {.reply = on_reply, .event = on_event};
+        struct mcp_exchange *x = calloc(1, sizeof(*x));
+
+        if (!x)
+                return NULL;
+        x->door = (struct door){.hooks = &hooks, .daemon = d, .principal = principal};
+        x->carrier = carrier;
+        x->carried = carried;
+        x->sandbox = "default";
+        TAILQ_INSERT_TAIL(&d->mcp->exchanges, x, link);
+        return x;
+}
+
+void mcp_exchange_free(struct mcp_exchange *x)
+{
+        door_done(&x->door);
+        if (x->state_done)
+                x->state_done(x->state);
+        TAILQ_REMOVE(&x->door.daemon->mcp->exchanges, x, link);
+        json_decref(x->message);
+        free(x);
+}
+
+int mcp_start(struct daemon *d, struct cloche_err *e)
+{
+        struct mcp *mcp = calloc(1, sizeof(*mcp));
+
+        if (mcp)
+                mcp->tools = mcp_tools_of(d);
+        if (!mcp || !mcp->tools) {
+                free(mcp);
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start the MCP API");
+        }
+        TAILQ_INIT(&mcp->exchanges);
+        d->mcp = mcp;
+        return 0;
+}
+
+void mcp_stop(struct daemon *d)
+{
+        if (!d->mcp)
+                return;
+        json_decref(d->mcp->tools);
+        free(d->mcp);
+        d->mcp = NULL;
+}
+
+/* -- answers ----------------------------------------------------------------------------------------------------- */
+
+/* Statuses of HTTP, of the era of 2026-07-28. Clients of the earlier one take another status than
+ * 200 for a failure of the connection, but where no request could be read. */
+static unsigned status_of(const struct mcp_exchange *x, enum mcp_error code)
+{
+        switch (code) {
+        case MCP_PARSE_ERROR:
+        case MCP_INVALID_REQUEST:
+        case MCP_HEADER_MISMATCH:
+        case MCP_BAD_VERSION:
+                return 400;
+        case MCP_NO_METHOD:
+                return x->is_modern ? 404 : 200;
+        case MCP_BAD_PARAMS:
+        case MCP_INTERNAL:
+        default:
+                return 200;
+        }
+}
+
+static json_t *valid(const char *text)
+{
+        return json_valid_text(text, strlen(text));
+}
+
+json_t *mcp_error_message(enum mcp_error code, const char *text)
+{
+        return json_pack("{s:s, s:{s:i, s:o}}", "jsonrpc", "2.0", "error", "code", (int)code, "message", valid(text));
+}
+
+static void refuse(struct mcp_exchange *x, unsigned status, enum mcp_error code, json_t *data, const char *text)
+{
+        json_t *message = mcp_error_message(code, text);
+
+        if (x->id)
+                json_object_set(message, "id", x->id);
+        if (data)
+                json_object_set_new(json_object_get(message, "error"), "data", data);
+        x->carrier->answer(x, status, message);
+}
+
+void mcp_refuse(struct mcp_exchange *x, enum mcp_error code, const char *format, ...)
+{
+        char text[1024];
+        va_list args;
+
+        va_start(args, format);
+        vsnprintf(text, sizeof(text), format, args);
+        va_end(args);
+        refuse(x, status_of(x, code), code, NULL, text);
+}
+
+void mcp_refuse_with(struct mcp_exchange *x, unsigned status, enum mcp_error code, json_t *data, const char *format,
+                     ...)
+{
+        char text[1024];
+        va_list args;
+
+        va_start(args, format);
+        vsnprintf(text, sizeof(text), format, args);
+        va_end(args);
+        refuse(x, status, code, data, text);
+}
+
+void mcp_answer(struct mcp_exchange *x, json_t *result)
+{
+        if (!result) {
+                mcp_refuse(x, MCP_INTERNAL, "out of memory");
+                return;
+        }
+        mcp_envelope_complete(x, result);
+        x->carrier->answer(x, 200, json_pack("{s:s, s:O, s:o}", "jsonrpc", "2.0", "id", x->id, "result", result));
+}
+
+/* -- messages ---------------------------------------------------------------------------------------------------- */
+
+/* An id is a text or an integer. True if the message is a request, a notification or a response;
+ * the rest is of the envelope. */
+static int read_message(struct mcp_exchange *x)
+{
+        json_t *id = json_object_get(x->message, "id"), *params = json_object_get(x->message, "params");
+        const char *version = mcp_text(x->message, "jsonrpc");
+
+        x->method = mcp_text(x->message, "method");
+        x->id = json_is_string(id) || json_is_integer(id) ? id : NULL;
+        if (!version || strcmp(version, "2.0") != 0 || (id && !x->id) || (params && !json_is_object(params)))
+                return 0;
+        x->params = params;
+        x->meta = json_object_get(params, "_meta");
+        if (x->meta && !json_is_object(x->meta))
+                return 0;
+        return x->method || (x->id && (json_object_get(x->message, "result") || json_object_get(x->message, "error")));
+}
+
+void mcp_exchange_begin(struct mcp_exchange *x, const char *text, size_t size)
+{
+        struct cloche_err e = {0};
+
+        if (json_load_text(text, size, &x->message, &e) < 0)
+                mcp_refuse(x, MCP_PARSE_ERROR, "the message is no JSON: %s", e.msg);
+        else if (json_is_array(x->message))
+                mcp_refuse(x, MCP_INVALID_REQUEST, "several messages in one are not supported: send each by itself");
+        else if (!read_message(x))
+                mcp_refuse(x, MCP_INVALID_REQUEST,
+                           "the message is none of JSON-RPC 2.0: expected jsonrpc, method, and id, a text or an "
+                           "integer, and params, an object");
+        else if (!x->method)
+                x->carrier->answer(x, 202, NULL); /* a response: nothing was asked */
+        else if (mcp_envelope_check(x))
+                mcp_dispatch(x);
+}

@@ -1,0 +1,176 @@
+/* Shared by the files of the MCP API: a message under way, its tool, its answer. */
+#ifndef CLOCHE_DAEMON_MCP_INTERNAL_H
+#define CLOCHE_DAEMON_MCP_INTERNAL_H
+
+#include "mcp.h"
+
+#include "base/buf.h"
+#include "daemon/door/door.h"
+#include "wire/json.h"
+
+#include <sys/queue.h>
+
+#define MCP_PATH "/mcp"
+#define MCP_MODERN_VERSION "2026-07-28"
+#define MCP_SESSION_SIZE 33 /* of an id, with its NUL */
+#define MCP_CODE_BYTES (16 << 20)
+#define MCP_LINES_MAX 100000000
+
+/* Codes of errors: of JSON-RPC, and of the protocol of 2026-07-28. */
+enum mcp_error {
+        MCP_PARSE_ERROR = -32700,
+        MCP_INVALID_REQUEST = -32600,
+        MCP_NO_METHOD = -32601,
+        MCP_BAD_PARAMS = -32602,
+        MCP_INTERNAL = -32603,
+        MCP_HEADER_MISMATCH = -32020,
+        MCP_BAD_VERSION = -32022,
+};
+
+struct mcp_exchange;
+struct mcp_tool;
+struct http_request;
+
+/* How messages reach the client. */
+struct mcp_carrier {
+        /* The last message, stolen; NULL: the client's message needs none. status: for HTTP. The
+         * exchange may be freed. */
+        void (*answer)(struct mcp_exchange *x, unsigned status, json_t *message);
+        void (*notify)(struct mcp_exchange *x, json_t *message); /* stolen */
+        /* A header that repeats a part of the message; NULL: it is absent. NULL: there are none. */
+        const char *(*header)(const struct mcp_exchange *x, const char *name);
+};
+
+typedef void (*mcp_then)(struct mcp_exchange *x, const struct door_reply *reply);
+
+/* One message of a client. */
+struct mcp_exchange {
+        struct door door;
+        TAILQ_ENTRY(mcp_exchange) link;
+        const struct mcp_carrier *carrier;
+        void *carried;                        /* of the carrier */
+        const void *connection;               /* that its client has for itself; NULL: none */
+        const char *session;                  /* the id that its client sent; NULL: none */
+        const char *sandbox;                  /* of tools that name none */
+        const json_t *tools;                  /* the names of those that are served; NULL: all */
+        int is_read_only;                     /* serve only tools that change nothing */
+        int is_modern;                        /* of 2026-07-28 or later */
+        json_t *message, *id, *params, *meta; /* borrowed from message; id: NULL for notifications */
+        const char *method;
+        /* Callbacks of the open request to the core. */
+        mcp_then then, fail; /* fail: NULL: the tool returns the error */
+        void (*on_event)(struct mcp_exchange *x, const char *event, const json_t *about, const struct buf *attachments);
+        /* For the tool. */
+        const struct mcp_tool *tool;
+        json_t *arguments;
+        void *state;
+        void (*state_done)(void *state);
+};
+
+struct mcp {
+        TAILQ_HEAD(mcp_exchanges, mcp_exchange) exchanges;
+        json_t *tools; /* of tools/list, all */
+};
+
+/* -- messages (exchange.c) --------------------------------------------------------------------------------------- */
+
+/* NULL: out of memory. */
+struct mcp_exchange *mcp_exchange_new(struct daemon *d, const struct mcp_carrier *carrier, void *carried,
+                                      int64_t principal);
+/* Its open request to the core is cancelled. */
+void mcp_exchange_free(struct mcp_exchange *x);
+/* Handle the text of a message. It may be answered and freed at once. */
+void mcp_exchange_begin(struct mcp_exchange *x, const char *text, size_t size);
+/* params: stolen; "sandbox" is added. then gets the result. */
+void mcp_call(struct mcp_exchange *x, const char *method, json_t *params, const struct buf *attachments, mcp_then then);
+
+/* After each of these the exchange may be freed. result: stolen. */
+void mcp_answer(struct mcp_exchange *x, json_t *result);
+void mcp_refuse(struct mcp_exchange *x, enum mcp_error code, const char *format, ...)
+        __attribute__((format(printf, 3, 4)));
+void mcp_refuse_with(struct mcp_exchange *x, unsigned status, enum mcp_error code, json_t *data, const char *format,
+                     ...) __attribute__((format(printf, 5, 6)));
+/* An error as a message, without the id of a request. */
+json_t *mcp_error_message(enum mcp_error code, const char *text);
+
+/* -- the envelope (envelope.c) ----------------------------------------------------------------------------------- */
+
+/* Versions that a client may ask for, the newest first. */
+json_t *mcp_versions(void);
+/* The version of initialize: the one that was asked for, or the newest of the earlier era. */
+const char *mcp_legacy_version(const char *asked);
+/* True if the message has the form that its era prescribes; else it is refused and may be freed. */
+int mcp_envelope_check(struct mcp_exchange *x);
+/* What the era adds to each result. */
+void mcp_envelope_complete(const struct mcp_exchange *x, json_t *result);
+json_t *mcp_server_info(void);
+
+/* -- methods (methods.c) ----------------------------------------------------------------------------------------- */
+
+/* Handle a request or a notification. */
+void mcp_dispatch(struct mcp_exchange *x);
+
+/* -- tools ------------------------------------------------------------------------------------------------------- */
+
+enum mcp_argument_type { ARGUMENT_TEXT, ARGUMENT_COUNT, ARGUMENT_BOOLEAN, ARGUMENT_TEXT_BY_NAME, ARGUMENT_LANGUAGE };
+
+enum mcp_tool_symbol {
+#define MCP_TOOL(symbol, name, title, hints, description) MCP_##symbol,
+#define MCP_ARGUMENT(symbol, name, type, need, least, most, doc)
+#define MCP_MEMBER(symbol, name, schema, need, doc)
+#include "tools.def"
+#undef MCP_TOOL
+#undef MCP_ARGUMENT
+#undef MCP_MEMBER
+        MCP_TOOL_COUNT
+};
+
+/* The answer of tools/list, of all tools; NULL: out of memory. (schema.c) */
+json_t *mcp_tools_of(const struct daemon *d);
+/* NULL: this client is served none of that name. */
+const struct mcp_tool *mcp_tool_find(const struct mcp_exchange *x, const char *name);
+int mcp_tool_is_served(const struct mcp_exchange *x, size_t index);
+/* Check arguments by the rows of the tool. */
+int mcp_arguments_check(const struct mcp_exchange *x, struct cloche_err *e);
+void mcp_tool_run(struct mcp_exchange *x);
+
+const char *mcp_text(const json_t *object, const char *name); /* NULL: absent, or no text */
+json_int_t mcp_count(const struct mcp_exchange *x, const char *name, json_int_t absent);
+
+/* The handlers. */
+void mcp_run_code(struct mcp_exchange *x);
+void mcp_run_command(struct mcp_exchange *x);
+void mcp_read_file(struct mcp_exchange *x);
+void mcp_write_file(struct mcp_exchange *x);
+void mcp_list_directory(struct mcp_exchange *x);
+
+/* -- results (content.c) ----------------------------------------------------------------------------------------- */
+
+#define MCP_TEXT_BYTES (64u << 10) /* of a stream, or another text */
+#define MCP_IMAGES_MAX 4
+#define MCP_IMAGE_BYTES (8u << 20) /* of all images of a result */
+
+/* The beginning and the end of a text of any size. */
+struct mcp_cut {
+        struct buf head, tail; /* MCP_TEXT_BYTES / 2 each; tail may have up to twice as much */
+        uint64_t total;
+};
+
+void mcp_cut_init(struct mcp_cut *cut);
+void mcp_cut_add(struct mcp_cut *cut, const char *bytes, size_t size);
+/* As text, with a line in the place of the bytes that are left out. */
+json_t *mcp_cut_text(const struct mcp_cut *cut);
+int mcp_cut_is_short(const struct mcp_cut *cut); /* bytes are left out */
+void mcp_cut_done(struct mcp_cut *cut);
+/* The same for one text. */
+json_t *mcp_cut_of(const char *bytes, size_t size);
+
+json_t *mcp_text_block(const json_t *text); /* text: borrowed */
+/* Add a block unless the text is empty. */
+void mcp_add_text(json_t *content, const json_t *text);
+/* structured and content: stolen. */
+void mcp_tool_answer(struct mcp_exchange *x, json_t *content, json_t *structured, int is_error);
+/* The tool could not do it: a result that the model reads. */
+void mcp_tool_fail(struct mcp_exchange *x, const struct cloche_err *e);
+
+#endif

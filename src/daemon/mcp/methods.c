@@ -1,0 +1,150 @@
+/* The methods of the protocol, of both eras. Runs in: cloched-engine, on its loop, with the rights
+ * of the daemon's user. */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LISTS_TTL_MS 3600000 /* the lists change only with the daemon */
+
+static const char instructions[] =
+        "Cloche runs code that nobody has to trust: each sandbox is a Linux box with files, shells and interpreters of "
+        "its own, without network unless its policy permits it. The tools share one sandbox unless they name another "
+        "in 'sandbox'; it is made on first use. run_code keeps variables between calls, run_command its directory; "
+        "both see the files below /workspace.";
+
+/* Of this era also how long, and for whom, the client may keep it. */
+static json_t *cached(const struct mcp_exchange *x, json_t *result)
+{
+        if (x->is_modern && result) {
+                json_object_set_new(result, "ttlMs", json_integer(LISTS_TTL_MS));
+                json_object_set_new(result, "cacheScope", json_string("private"));
+        }
+        return result;
+}
+
+static json_t *capabilities(void)
+{
+        return json_pack("{s:{}}", "tools");
+}
+
+static void on_initialize(struct mcp_exchange *x)
+{
+        const char *asked = mcp_text(x->params, "protocolVersion");
+
+        if (!asked)
+                mcp_refuse(x, MCP_BAD_PARAMS, "params.protocolVersion is missing, expected a version such as %s",
+                           mcp_legacy_version(NULL));
+        else
+                mcp_answer(x, json_pack("{s:s, s:o, s:o, s:s}", "protocolVersion", mcp_legacy_version(asked),
+                                        "capabilities", capabilities(), "serverInfo", mcp_server_info(), "instructions",
+                                        instructions));
+}
+
+static void on_discover(struct mcp_exchange *x)
+{
+        mcp_answer(x,
+                   cached(x, json_pack("{s:o, s:o, s:o, s:s}", "supportedVersions", mcp_versions(), "capabilities",
+                                       capabilities(), "serverInfo", mcp_server_info(), "instructions", instructions)));
+}
+
+static void on_ping(struct mcp_exchange *x)
+{
+        mcp_answer(x, json_object());
+}
+
+static void on_tools_list(struct mcp_exchange *x)
+{
+        json_t *tools = json_array(), *tool;
+        size_t i;
+
+        if (json_object_get(x->params, "cursor")) {
+                json_decref(tools);
+                mcp_refuse(x, MCP_BAD_PARAMS, "params.cursor: there is one page, which has no cursor");
+                return;
+        }
+        json_array_foreach (x->door.daemon->mcp->tools, i, tool)
+                if (mcp_tool_is_served(x, i))
+                        json_array_append(tools, tool);
+        mcp_answer(x, cached(x, json_pack("{s:o}", "tools", tools)));
+}
+
+static void on_tools_call(struct mcp_exchange *x)
+{
+        const char *name = mcp_text(x->params, "name");
+        struct cloche_err e = {0};
+
+        if (!name) {
+                mcp_refuse(x, MCP_BAD_PARAMS, "params.name is missing, expected the name of a tool");
+                return;
+        }
+        x->tool = mcp_tool_find(x, name);
+        x->arguments = json_object_get(x->params, "arguments");
+        if (!x->tool)
+                mcp_refuse(x, MCP_BAD_PARAMS, "there is no tool '%.60s' (tools/list has them)", name);
+        else if (mcp_arguments_check(x, &e) < 0)
+                mcp_refuse(x, MCP_BAD_PARAMS, "%s: %s", name, e.msg);
+        else
+                mcp_tool_run(x);
+}
+
+/* -- notifications ----------------------------------------------------------------------------------------------- */
+
+static int is_of_same_client(const struct mcp_exchange *x, const struct mcp_exchange *other)
+{
+        if (x == other || x->door.principal != other->door.principal)
+                return 0;
+        if (x->connection)
+                return x->connection == other->connection;
+        return x->session && other->session && !other->connection && strcmp(x->session, other->session) == 0;
+}
+
+/* A request that was cancelled has no answer. */
+static void on_cancelled(struct mcp_exchange *x)
+{
+        const json_t *id = json_object_get(x->params, "requestId");
+        struct mcp_exchange *other;
+
+        TAILQ_FOREACH (other, &x->door.daemon->mcp->exchanges, link)
+                if (id && other->id && is_of_same_client(x, other) && json_equal(other->id, id)) {
+                        other->carrier->answer(other, 202, NULL);
+                        break;
+                }
+        x->carrier->answer(x, 202, NULL);
+}
+
+static void on_notified(struct mcp_exchange *x)
+{
+        x->carrier->answer(x, 202, NULL);
+}
+
+/* -- the table --------------------------------------------------------------------------------------------------- */
+
+enum { LEGACY = 1, MODERN = 2 };
+
+static const struct method {
+        const char *name;
+        int eras, is_notification;
+        void (*handle)(struct mcp_exchange *x);
+} methods[] = {
+        {"initialize", LEGACY, 0, on_initialize},
+        {"ping", LEGACY, 0, on_ping},
+        {"server/discover", LEGACY | MODERN, 0, on_discover},
+        {"tools/list", LEGACY | MODERN, 0, on_tools_list},
+        {"tools/call", LEGACY | MODERN, 0, on_tools_call},
+        {"notifications/cancelled", LEGACY | MODERN, 1, on_cancelled},
+};
+
+void mcp_dispatch(struct mcp_exchange *x)
+{
+        for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
+                if (strcmp(methods[i].name, x->method) == 0 && methods[i].is_notification == !x->id &&
+                    methods[i].eras & (x->is_modern ? MODERN : LEGACY)) {
+                        methods[i].handle(x);
+                        return;
+                }
+        if (x->id)
+                mcp_refuse(x, MCP_NO_METHOD, "there is no method '%.60s'", x->method);
+        else
+                on_notified(x); /* others tell nothing that this server acts on */
+}

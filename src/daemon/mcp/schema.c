@@ -1,0 +1,332 @@
+/* The tools as tools/list shows them, and the checks of arguments, both from tools.def. Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
+#include "internal.h"
+
+#include "base/err.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SCHEMA "https://json-schema.org/draft/2020-12/schema"
+#define SANDBOX_PATTERN "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
+
+enum { READ_ONLY = 1, DESTRUCTIVE = 2, IDEMPOTENT = 4, OPEN_WORLD = 8 };
+enum { OPTIONAL, REQUIRED };
+
+struct mcp_tool {
+        const char *name, *title, *description;
+        int hints;
+};
+
+static const struct argument {
+        enum mcp_tool_symbol tool;
+        const char *name;
+        enum mcp_argument_type type;
+        int is_required;
+        json_int_t least, most;
+        const char *doc;
+} arguments[] = {
+#define MCP_TOOL(symbol, name, title, hints, description)
+#define MCP_ARGUMENT(symbol, name, type, need, least, most, doc) \
+        {MCP_##symbol, name, ARGUMENT_##type, need, least, most, doc},
+#define MCP_MEMBER(symbol, name, schema, need, doc)
+#include "tools.def"
+#undef MCP_ARGUMENT
+#undef MCP_MEMBER
+};
+
+static const struct member {
+        enum mcp_tool_symbol tool;
+        const char *name, *schema;
+        int is_required;
+        const char *doc;
+} members[] = {
+#define MCP_ARGUMENT(symbol, name, type, need, least, most, doc)
+#define MCP_MEMBER(symbol, name, schema, need, doc) {MCP_##symbol, name, schema, need, doc},
+#include "tools.def"
+#undef MCP_TOOL
+#undef MCP_MEMBER
+};
+
+static const struct mcp_tool tools[] = {
+#define MCP_TOOL(symbol, name, title, hints, description) [MCP_##symbol] = {name, title, description, hints},
+#define MCP_MEMBER(symbol, name, schema, need, doc)
+#include "tools.def"
+#undef MCP_TOOL
+#undef MCP_ARGUMENT
+#undef MCP_MEMBER
+};
+
+static void (*const handlers[MCP_TOOL_COUNT])(struct mcp_exchange *x) = {
+        [MCP_RUN_CODE] = mcp_run_code,     [MCP_RUN_COMMAND] = mcp_run_command,       [MCP_READ_FILE] = mcp_read_file,
+        [MCP_WRITE_FILE] = mcp_write_file, [MCP_LIST_DIRECTORY] = mcp_list_directory,
+};
+
+/* -- schemas ----------------------------------------------------------------------------------------------------- */
+
+/* Languages whose interpreters can stay. */
+static const char *const languages[] = {"python", "javascript", "typescript", "bash", "ruby", "php"};
+#define LANGUAGE_COUNT (sizeof(languages) / sizeof(languages[0]))
+
+static int has_language(const struct daemon *d, const char *name)
+{
+        int is_kept = 0;
+
+        for (size_t i = 0; i < LANGUAGE_COUNT; i++)
+                is_kept |= strcmp(languages[i], name) == 0;
+        return is_kept && languages_find(&d->languages, name) != NULL;
+}
+
+static json_t *language_names(const struct daemon *d)
+{
+        json_t *names = json_array();
+
+        for (size_t i = 0; i < LANGUAGE_COUNT; i++)
+                if (has_language(d, languages[i]))
+                        json_array_append_new(names, json_string(languages[i]));
+        return names;
+}
+
+static json_t *schema_of(const struct daemon *d, const struct argument *a)
+{
+        switch (a->type) {
+        case ARGUMENT_TEXT:
+                return a->least ? json_pack("{s:s, s:i}", "type", "string", "minLength", 1)
+                                : json_pack("{s:s}", "type", "string");
+        case ARGUMENT_COUNT:
+                return json_pack("{s:s, s:I, s:I}", "type", "integer", "minimum", a->least, "maximum", a->most);
+        case ARGUMENT_BOOLEAN:
+                return json_pack("{s:s}", "type", "boolean");
+        case ARGUMENT_TEXT_BY_NAME:
+                return json_pack("{s:s, s:{s:s}}", "type", "object", "additionalProperties", "type", "string");
+        case ARGUMENT_LANGUAGE:
+                return json_pack("{s:s, s:o}", "type", "string", "enum", language_names(d));
+        }
+        return NULL;
+}
+
+static json_t *sandbox_schema(void)
+{
+        return json_pack("{s:s, s:i, s:s, s:s, s:s}", "type", "string", "maxLength", 63, "pattern", SANDBOX_PATTERN,
+                         "description",
+                         "The sandbox: 1 to 63 of a-z 0-9 -, made on first use. Default: the one that all calls share.",
+                         "x-mcp-header", "Sandbox");
+}
+
+static json_t *object_schema(json_t *properties, json_t *required)
+{
+        json_t *schema = json_pack("{s:s, s:s, s:o, s:b}", "$schema", SCHEMA, "type", "object", "properties",
+                                   properties, "additionalProperties", 0);
+
+        if (json_array_size(required) > 0)
+                json_object_set(schema, "required", required);
+        json_decref(required);
+        return schema;
+}
+
+static json_t *input_schema(const struct daemon *d, enum mcp_tool_symbol tool)
+{
+        json_t *properties = json_object(), *required = json_array();
+
+        for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++) {
+                const struct argument *a = &arguments[i];
+                json_t *schema = a->tool == tool ? schema_of(d, a) : NULL;
+
+                if (!schema)
+                        continue;
+                json_object_set_new(schema, "description", json_string(a->doc));
+                json_object_set_new(properties, a->name, schema);
+                if (a->is_required)
+                        json_array_append_new(required, json_string(a->name));
+        }
+        json_object_set_new(properties, "sandbox", sandbox_schema());
+        return object_schema(properties, required);
+}
+
+static json_t *output_schema(enum mcp_tool_symbol tool)
+{
+        json_t *properties = json_object(), *required = json_array();
+
+        for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
+                json_t *schema = members[i].tool == tool ? json_loads(members[i].schema, 0, NULL) : NULL;
+
+                if (!schema)
+                        continue;
+                json_object_set_new(schema, "description", json_string(members[i].doc));
+                json_object_set_new(properties, members[i].name, schema);
+                if (members[i].is_required)
+                        json_array_append_new(required, json_string(members[i].name));
+        }
+        return object_schema(properties, required);
+}
+
+static json_t *tool_of(const struct daemon *d, enum mcp_tool_symbol symbol)
+{
+        const struct mcp_tool *tool = &tools[symbol];
+
+        return json_pack("{s:s, s:s, s:s, s:o, s:o, s:{s:b, s:b, s:b, s:b}}", "name", tool->name, "title", tool->title,
+                         "description", tool->description, "inputSchema", input_schema(d, symbol), "outputSchema",
+                         output_schema(symbol), "annotations", "readOnlyHint", (tool->hints & READ_ONLY) != 0,
+                         "destructiveHint", (tool->hints & DESTRUCTIVE) != 0, "idempotentHint",
+                         (tool->hints & IDEMPOTENT) != 0, "openWorldHint", (tool->hints & OPEN_WORLD) != 0);
+}
+
+json_t *mcp_tools_of(const struct daemon *d)
+{
+        json_t *list = json_array();
+
+        for (int i = 0; i < MCP_TOOL_COUNT; i++)
+                if (json_array_append_new(list, tool_of(d, (enum mcp_tool_symbol)i)) < 0) {
+                        json_decref(list);
+                        return NULL;
+                }
+        return list;
+}
+
+/* -- tools of a client ------------------------------------------------------------------------------------------- */
+
+int mcp_tool_is_served(const struct mcp_exchange *x, size_t index)
+{
+        if (x->is_read_only && !(tools[index].hints & READ_ONLY))
+                return 0;
+        for (size_t i = 0; i < json_array_size(x->tools); i++)
+                if (strcmp(json_string_value(json_array_get(x->tools, i)), tools[index].name) == 0)
+                        return 1;
+        return x->tools == NULL;
+}
+
+const struct mcp_tool *mcp_tool_find(const struct mcp_exchange *x, const char *name)
+{
+        for (size_t i = 0; i < MCP_TOOL_COUNT; i++)
+                if (strcmp(tools[i].name, name) == 0)
+                        return mcp_tool_is_served(x, i) ? &tools[i] : NULL;
+        return NULL;
+}
+
+/* -- arguments --------------------------------------------------------------------------------------------------- */
+
+static int is_name(const char *name, size_t size)
+{
+        return size > 0 && size <= 63 && name[0] != '-' && name[size - 1] != '-' &&
+               strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == size;
+}
+
+static int is_text_by_name(const json_t *value)
+{
+        const char *key;
+        json_t *member;
+
+        json_object_foreach ((json_t *)value, key, member)
+                if (!json_is_string(member) || strlen(json_string_value(member)) != json_string_length(member))
+                        return 0;
+        return json_is_object(value);
+}
+
+static int is_between(json_int_t value, const struct argument *a)
+{
+        return value >= a->least && value <= a->most;
+}
+
+static int check_text(const struct argument *a, const json_t *value, struct cloche_err *e)
+{
+        if (!json_is_string(value))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%s' must be a text", a->name);
+        if (!is_between((json_int_t)json_string_length(value), a))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%s' must have %lld to %lld bytes, it has %zu", a->name,
+                               a->least, a->most, json_string_length(value));
+        if (strlen(json_string_value(value)) != json_string_length(value))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%s' must have no NUL character", a->name);
+        return 0;
+}
+
+static int check_value(const struct daemon *d, const struct argument *a, const json_t *value, struct cloche_err *e)
+{
+        switch (a->type) {
+        case ARGUMENT_TEXT:
+                return check_text(a, value, e);
+        case ARGUMENT_COUNT:
+                if (!json_is_integer(value) || !is_between(json_integer_value(value), a))
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%s' must be an integer from %lld to %lld",
+                                       a->name, a->least, a->most);
+                return 0;
+        case ARGUMENT_BOOLEAN:
+                return json_is_boolean(value)
+                               ? 0
+                               : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%s' must be true or false", a->name);
+        case ARGUMENT_TEXT_BY_NAME:
+                return is_text_by_name(value) ? 0
+                                              : err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                                        "'%s' must be an object of texts without NUL", a->name);
+        case ARGUMENT_LANGUAGE:
+                if (!json_is_string(value) || !has_language(d, json_string_value(value)))
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "'%s' must be one of the languages that tools/list names for it", a->name);
+                return 0;
+        }
+        return 0;
+}
+
+static const struct argument *find_argument(const struct mcp_exchange *x, const char *name)
+{
+        for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++)
+                if (x->tool == &tools[arguments[i].tool] && strcmp(arguments[i].name, name) == 0)
+                        return &arguments[i];
+        return NULL;
+}
+
+static int check_given(const struct mcp_exchange *x, const char *key, const json_t *value, struct cloche_err *e)
+{
+        const struct argument *a = find_argument(x, key);
+
+        if (strcmp(key, "sandbox") == 0)
+                return json_is_string(value) && is_name(json_string_value(value), json_string_length(value))
+                               ? 0
+                               : err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                         "'sandbox' must be 1 to 63 of a-z 0-9 -, without a hyphen at either end");
+        if (!a)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "there is no argument '%.60s'", key);
+        return check_value(x->door.daemon, a, value, e);
+}
+
+int mcp_arguments_check(const struct mcp_exchange *x, struct cloche_err *e)
+{
+        const char *key;
+        json_t *value;
+        int r = 0;
+
+        if (x->arguments && !json_is_object(x->arguments))
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "arguments must be an object");
+        json_object_foreach (x->arguments, key, value) {
+                r = check_given(x, key, value, e);
+                if (r < 0)
+                        return r;
+        }
+        for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++)
+                if (x->tool == &tools[arguments[i].tool] && arguments[i].is_required &&
+                    !json_object_get(x->arguments, arguments[i].name))
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%s' is missing", arguments[i].name);
+        return 0;
+}
+
+void mcp_tool_run(struct mcp_exchange *x)
+{
+        const char *sandbox = mcp_text(x->arguments, "sandbox");
+
+        x->door.sandbox = strdup(sandbox ? sandbox : x->sandbox);
+        if (!x->door.sandbox)
+                mcp_refuse(x, MCP_INTERNAL, "out of memory");
+        else
+                handlers[x->tool - tools](x);
+}
+
+const char *mcp_text(const json_t *object, const char *name)
+{
+        return json_string_value(json_object_get(object, name));
+}
+
+json_int_t mcp_count(const struct mcp_exchange *x, const char *name, json_int_t absent)
+{
+        const json_t *value = json_object_get(x->arguments, name);
+
+        return value ? json_integer_value(value) : absent;
+}

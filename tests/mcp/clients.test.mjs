@@ -1,0 +1,57 @@
+// The genuine clients of both lines and both eras, over HTTP and over cloche mcp: the same acts by each.
+import { strict as assert } from "node:assert";
+import { join } from "node:path";
+import { test } from "node:test";
+import { pathToFileURL } from "node:url";
+
+const packages = join(process.env.MCP_CLIENTS, "node_modules/@modelcontextprotocol");
+const load = (path) => import(pathToFileURL(join(packages, path)));
+const one = await load("sdk/dist/esm/client/index.js");
+const oneHttp = await load("sdk/dist/esm/client/streamableHttp.js");
+const oneStdio = await load("sdk/dist/esm/client/stdio.js");
+const two = await load("client/dist/index.mjs");
+const twoStdio = await load("client/dist/stdio.mjs");
+
+const url = new URL(process.env.MCP_URL), headers = { Authorization: `Bearer ${process.env.MCP_TOKEN}` };
+const program = { command: process.env.CLOCHE, args: ["mcp", "--socket", process.env.MCP_SOCKET], env: process.env, stderr: "inherit" };
+const info = { name: "tests", version: "1" };
+const pin = (version) => ({ versionNegotiation: version });
+
+const ways = [
+        ["sdk 1, HTTP", () => new one.Client(info), () => new oneHttp.StreamableHTTPClientTransport(url, { requestInit: { headers } })],
+        ["sdk 1, stdio", () => new one.Client(info), () => new oneStdio.StdioClientTransport(program)],
+        ...[["default", {}], ["auto", pin({ mode: "auto" })], ["pinned", pin({ mode: { pin: "2026-07-28" } })]].flatMap(([name, options]) => [
+                [`client 2 ${name}, HTTP`, () => new two.Client(info, options), () => new two.StreamableHTTPClientTransport(url, { requestInit: { headers } })],
+                [`client 2 ${name}, stdio`, () => new two.Client(info, options), () => new twoStdio.StdioClientTransport(program)],
+        ]),
+];
+
+for (const [name, client, transport] of ways)
+        test(name, async () => {
+                const agent = client();
+                await agent.connect(transport());
+                try {
+                        assert.equal(agent.getServerVersion()?.name, "cloche");
+                        assert.match(agent.getInstructions(), /sandbox/);
+                        const { tools } = await agent.listTools();
+                        assert.deepEqual(tools.map((tool) => tool.name).slice(0, 3), ["run_code", "run_command", "read_file"]);
+                        // The client checks structuredContent against the outputSchema.
+                        const call = (tool, args) => agent.callTool({ name: tool, arguments: { sandbox: "genuine", ...args } });
+                        const shown = await call("run_code", { code: "print('p')\n6 * 7" });
+                        assert.deepEqual([shown.structuredContent.result, shown.content[0].text], ["42", "p\n"]);
+                        assert.equal((await call("run_command", { command: "exit 3" })).structuredContent.exit_code, 3);
+                        await call("write_file", { path: "é ü.txt", text: "text\n" });
+                        assert.equal((await call("read_file", { path: "é ü.txt" })).structuredContent.text, "text\n");
+                        assert.equal((await call("list_directory", {})).structuredContent.truncated, false);
+                        await assert.rejects(call("run_command", { command: 1 }), /must be a text|-32602/);
+                        const stop = new AbortController();
+                        const long = agent.callTool({ name: "run_command", arguments: { command: "touch begun; exec sleep 600", sandbox: "genuine" } }, ...(name.startsWith("sdk") ? [undefined] : []), { signal: stop.signal });
+                        await call("run_command", { command: "until [ -e begun ]; do sleep 0.01; done; rm begun", session: "watch" });
+                        stop.abort();
+                        await assert.rejects(long);
+                        // Its session is free again only when it was killed.
+                        assert.equal((await call("run_command", { command: "echo next" })).structuredContent.stdout, "next\n");
+                } finally {
+                        await agent.close();
+                }
+        });

@@ -1,0 +1,263 @@
+"""The Model Context Protocol on the wire: both eras, over HTTP and over standard input and output."""
+import base64
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+from messages import META, MODERN, Http, Stdio, call, modern, request
+from cloche import SOURCE, equal
+from rpc import HANG, Daemon
+
+LEGACY = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
+TOOLS = ["run_code", "run_command", "read_file", "write_file", "list_directory"]
+PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+
+
+def code_of(answer):
+    return answer["error"]["code"]
+
+
+def structured(answer, is_error=False):
+    result = answer["result"]
+    assert result["isError"] == is_error, result
+    return result["structuredContent"]
+
+
+def texts(answer):
+    return [block["text"] for block in answer["result"]["content"] if block["type"] == "text"]
+
+
+def check_eras(http):
+    started = http.ask(request("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo={"name": "x", "version": "1"}))["result"]
+    equal((started["protocolVersion"], started["capabilities"], started["serverInfo"]["name"]), ("2025-06-18", {"tools": {}}, "cloche"))
+    equal(http.ask(request("initialize", protocolVersion="1.0"))["result"]["protocolVersion"], "2025-11-25")
+    equal(http.send({"jsonrpc": "2.0", "method": "notifications/initialized"})[0::2], (202, None))
+    equal(http.ask(request("ping", "text"), MCP_Protocol_Version="2025-11-25"), {"jsonrpc": "2.0", "id": "text", "result": {}})
+    status, answer = http.ask_modern(modern("server/discover"))
+    found = answer["result"]
+    equal((status, found["supportedVersions"], found["resultType"], found["cacheScope"]), (200, [MODERN, *LEGACY], "complete", "private"))
+    assert found["ttlMs"] >= 0 and found["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "cloche", found
+    status, answer = http.ask_modern(modern("ping"))
+    equal((status, code_of(answer), answer["id"]), (404, -32601, 1))  # it is gone in this era
+    listed = http.ask(request("tools/list"))["result"]
+    equal([tool["name"] for tool in listed["tools"]], TOOLS)
+    assert "ttlMs" not in listed
+    equal(http.ask_modern(modern("tools/list"))[1]["result"]["tools"], listed["tools"])
+
+
+def check_refusals(http):
+    for headers, status in (({"Authorization": None}, 401), ({"Authorization": "Bearer no"}, 401), ({"Host": "evil.example"}, 403), ({"Origin": "http://evil.example"}, 403), ({"Content-Type": "text/plain"}, 415)):
+        got, names, answer = http.send(request("ping"), **headers)
+        equal((got, "id" in answer), (status, False), headers)
+        assert status != 401 or names["www-authenticate"] == "Bearer"
+    for verb in ("GET", "DELETE"):
+        status, names, _ = http.send(None, verb)
+        equal((status, names["allow"]), (405, "POST"))
+    for body in (b"{", b"[1", b"\xff", b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"\xff"}}', b"[" * 2000 + b"]" * 2000, b'{"a":1,"a":2}'):
+        status, _, answer = http.send(body)
+        equal((status, code_of(answer)), (400, -32700), body[:40])
+    for message in ([request("ping")], 7, {"id": 1, "method": "ping"}, {**request("ping"), "id": None}, {**request("ping"), "id": 1.5}, {**request("ping"), "params": []}, {"jsonrpc": "2.0", "id": 1}, request("ping", _meta=3)):
+        status, _, answer = http.send(message)
+        equal((status, code_of(answer)), (400, -32600), message)
+    equal(code_of(http.ask(request("no/such"))), -32601)
+    equal(http.send({"jsonrpc": "2.0", "id": 1, "result": {}})[0], 202)  # an answer, to nothing
+
+
+def check_headers(http):
+    message = modern("tools/call", name="list_directory", arguments={"sandbox": "box"})
+    equal(http.ask_modern(message)[0], 200)
+    encoded = f"=?base64?{base64.b64encode(b'list_directory').decode()}?="
+    equal(http.ask_modern(message, Mcp_Name=encoded)[0], 200)
+    for headers in ({"Mcp_Name": "run_code"}, {"Mcp_Name": None}, {"Mcp_Name": "=?base64?!?="}, {"Mcp_Method": "tools/list"}, {"Mcp_Method": None}, {"MCP_Protocol_Version": None}, {"MCP_Protocol_Version": "2025-11-25"}, {"Mcp_Param_Sandbox": "other"}, {"Mcp_Param_Sandbox": None}):
+        status, answer = http.ask_modern(message, **headers)
+        equal((status, code_of(answer), answer["id"]), (400, -32020, 1), headers)
+    status, answer = http.ask_modern(request("tools/list", _meta={}))
+    equal((status, code_of(answer)), (400, -32602))
+    for meta, header in (({**META, "io.modelcontextprotocol/protocolVersion": "2031-01-01"}, "2031-01-01"), (META, "1")):
+        status, answer = http.ask_modern(request("tools/list", _meta=meta), MCP_Protocol_Version=header)
+        equal((status, code_of(answer)), (400, -32022 if header != "1" else -32020))
+    equal(http.ask_modern(request("tools/list", _meta={**META, "io.modelcontextprotocol/protocolVersion": "9"}), MCP_Protocol_Version="9")[1]["error"]["data"], {"supported": [MODERN, *LEGACY], "requested": "9"})
+
+
+def check_tools(http):
+    for tool in http.ask(request("tools/list"))["result"]["tools"]:
+        schema = tool["inputSchema"]
+        equal((schema["additionalProperties"], schema["properties"]["sandbox"]["x-mcp-header"]), (False, "Sandbox"))
+        assert tool["title"] and tool["description"] and all(part["description"] for part in schema["properties"].values()), tool
+        assert set(tool["annotations"]) == {"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}
+    for message in (call("no_such"), call("run_command"), call("run_command", command=1), call("run_command", command="true", timeout_s=0), call("run_command", command="true", more=1), call("run_command", command="a\0b"),
+                    call("run_command", command="true", sandbox="A"), call("run_command", command="true", sandbox=""), call("run_command", command="true", env={"A": 1}), call("run_code", code="1", language="cobol"), call("run_code", code="1", context="no/name"),
+                    call("write_file", path="x"), call("write_file", path="x", text="a", base64="YQ=="), call("write_file", path="x", base64="a"), call("list_directory", glob="[" * 30), request("tools/call", name="read_file", arguments=[]), request("tools/call")):
+        equal(code_of(http.ask(message)), -32602, message)
+
+
+def check_commands(http):
+    answer = http.ask(call("run_command", command="cd /tmp; echo out; echo err >&2; exit 3"))
+    got = structured(answer, is_error=True)
+    equal((got["exit_code"], got["stdout"], got["stderr"], got["timed_out"], got["truncated"]), (3, "out\n", "err\n", False, False))
+    equal(texts(answer), ["out\n", "err\n", "[exit code 3]"])
+    equal(structured(http.ask(call("run_command", command="cd /tmp; x=5")))["cwd"], "/tmp")
+    equal(structured(http.ask(call("run_command", command='pwd; echo $x$Y; cat', env={"Y": "6"}, stdin="in")))["stdout"], "/tmp\n56\nin")
+    equal(structured(http.ask(call("run_command", command='echo "<$x>"', session="other")))["stdout"], "<>\n")
+    equal(structured(http.ask(call("run_command", command='echo "<$x>"', sandbox="other")))["stdout"], "<>\n")
+    got = structured(http.ask(call("run_command", command="sleep 600", timeout_s=1)), is_error=True)
+    equal((got["exit_code"], got["timed_out"]), (124, True))
+    got = structured(http.ask(call("run_command", command="seq 100000; printf 'é%.0s' {1..40000} >&2")))
+    out, err = got["stdout"], got["stderr"]
+    assert got["truncated"] and len(out) < 66000 and out.startswith("1\n2\n") and out.endswith("\n100000\n") and "bytes are left out" in out
+    assert set(err) - set("\n[... 0123456789 bytes are left out here ...]") == {"é"}, set(err)  # no character is cut
+    hostile = '\x1b[2J{"jsonrpc":"2.0","id":1,"result":{}}\n\x00\xff'
+    equal(structured(http.ask(call("run_command", command="printf '\\033[2J{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\\n\\0\\377'")))["stdout"], hostile.replace("\xff", "\ufffd"))
+
+
+def check_code(http):
+    equal(structured(http.ask(call("run_code", code="x = 20\nprint('p')\nx + 1")))["result"], "21")
+    got = structured(http.ask(call("run_code", code="x * 2 + 1")))
+    equal((got["status"], got["stdout"], got["result"], got["execution_count"]), ("ok", "", "41", 2))
+    answer = http.ask(call("run_code", code="1/0"))
+    got = structured(answer, is_error=True)
+    equal((got["status"], got["error"]["name"]), ("error", "ZeroDivisionError"))
+    assert "division by zero" in texts(answer)[-1]
+    equal(structured(http.ask(call("run_code", code="import time; time.sleep(600)", timeout_s=1)), is_error=True)["status"], "timeout")
+    equal(structured(http.ask(call("run_code", code="x", context="own")), is_error=True)["error"]["name"], "NameError")
+    equal(code_of(http.ask(call("run_code", code="1", context="own", language="bash"))), -32602)
+    equal(structured(http.ask(call("run_code", code="y=5; echo $y", context="shell", language="bash")))["stdout"], "5\n")
+    shown = http.ask(call("run_code", code=f"from IPython.display import display, Image, SVG\nfor i in range(6): display(Image(data={PNG!r}, format='png'))\ndisplay(SVG(data='<svg xmlns=\"http://www.w3.org/2000/svg\"/>'))\n7"))
+    blocks = shown["result"]["content"]
+    equal([block["type"] for block in blocks], ["text", *["image"] * 4, "text", "text", "text"])
+    equal((base64.b64decode(blocks[1]["data"]), blocks[1]["mimeType"], structured(shown)["truncated"]), (PNG, "image/png", True))
+    svg = http.ask(call("run_code", code="display(SVG(data='<svg xmlns=\"http://www.w3.org/2000/svg\"/>'))"))["result"]["content"][0]
+    equal((svg["type"], svg["resource"]["mimeType"], "<svg" in svg["resource"]["text"]), ("resource", "image/svg+xml", True))
+
+
+def check_files(http):
+    equal(structured(http.ask(call("write_file", path="a/b.txt", text="one\ntwo\nthree"))), {"path": "/workspace/a/b.txt", "bytes": 13})
+    equal(structured(http.ask(call("write_file", path="a/b.txt", text="\nfour\n", append=True)))["bytes"], 6)
+    got = structured(http.ask(call("read_file", path="a/b.txt", offset_line=2, limit_lines=2)))
+    equal((got["text"], got["lines"], got["bytes"], got["truncated"]), ("two\nthree\n", 2, 19, True))
+    equal(structured(http.ask(call("read_file", path="a/b.txt", offset_line=4)))["truncated"], False)
+    http.ask(call("write_file", path="a/p.png", base64=base64.b64encode(PNG).decode()))
+    block = http.ask(call("read_file", path="a/p.png"))["result"]["content"][0]
+    equal((block["type"], block["mimeType"], base64.b64decode(block["data"])), ("image", "image/png", PNG))
+    http.ask(call("write_file", path="a/x.bin", base64=base64.b64encode(bytes(range(256))).decode()))
+    got = structured(http.ask(call("read_file", path="a/x.bin")))
+    equal((got["bytes"], "text" in got), (256, False))
+    http.ask(call("run_command", command="yes 'a line of text' | head -c 200000 > big; mkdir -p deep/er; touch deep/er/$'n\\377'; head -c 100000 /dev/zero | tr '\\0' x > long", cwd="/workspace"))
+    got = structured(http.ask(call("read_file", path="big")))
+    assert got["truncated"] and 64000 < len(got["text"]) <= 65536 and got["text"].endswith("text\n"), got["lines"]
+    equal(len(structured(http.ask(call("read_file", path="long")))["text"]), 65536)
+    missing = http.ask(call("read_file", path="none"))["result"]
+    assert missing["isError"] and "none" in missing["content"][0]["text"], missing
+    got = structured(http.ask(call("list_directory", path="a")))
+    equal([(entry["path"], entry["type"], entry["bytes"]) for entry in got["entries"]], [("b.txt", "file", 19), ("p.png", "file", len(PNG)), ("x.bin", "file", 256)])
+    deep = [entry["path"] for entry in structured(http.ask(call("list_directory", depth=3)))["entries"]]
+    assert "a/p.png" in deep and "deep/er/n\ufffd" in deep, deep
+    equal([entry["path"] for entry in structured(http.ask(call("list_directory", depth=3, glob="**/*.txt")))["entries"]], ["a/b.txt"])
+    http.ask(call("run_command", command="mkdir many; cd many; touch $(seq 1200); cd ..", cwd="/workspace"))
+    got = structured(http.ask(call("list_directory", path="many")))
+    equal((len(got["entries"]), got["truncated"]), (1000, True))
+
+
+def test_messages_over_http():
+    with Daemon("--mcp", tcp=True) as daemon:
+        http = Http(daemon)
+        for check in (check_eras, check_refusals, check_headers, check_tools, check_commands, check_code, check_files):
+            check(http)
+        assert daemon.stop() == 0, daemon.log_text()
+
+
+def test_a_daemon_without_the_option_has_no_such_path():
+    with Daemon(tcp=True) as daemon:
+        equal(Http(daemon).send(request("ping"))[0], 404)
+        with Stdio("--socket", daemon.path) as stdio:  # the command line needs no option
+            equal(stdio.ask(request("ping"))["result"], {})
+
+
+def check_lines(stdio):
+    equal(stdio.ask(request("ping"))["result"], {})
+    for line in (b"{", b"\xff\xfe", b"[" * 5000, b'{"jsonrpc":"2.0","id":1,"method":"ping","method":"x"}'):
+        equal(code_of(stdio.ask(line)), -32700)
+    equal(code_of(stdio.ask([request("ping")])), -32600)
+    equal(stdio.ask(modern("server/discover"))["result"]["resultType"], "complete")
+    equal(code_of(stdio.ask(request("tools/list", _meta={"io.modelcontextprotocol/protocolVersion": MODERN}))), -32602)
+    equal(code_of(stdio.ask(request("tools/list", _meta={"io.modelcontextprotocol/protocolVersion": "9"}))), -32022)
+    stdio.write({"jsonrpc": "2.0", "method": "notifications/initialized"})  # has no answer
+    stdio.write(b"")
+    large = "x" * (10 << 20)
+    equal(structured(stdio.ask(call("write_file", path="large", text=large)))["bytes"], len(large))
+    equal(structured(stdio.ask(call("run_command", command="wc -c < large")))["stdout"], f"{len(large)}\n")
+
+
+def check_cancel(stdio):
+    stdio.write(call("run_command", 10, command="echo $BASHPID > pid; sleep 600"))
+    pid = stdio.ask(call("run_command", 11, command="until [ -s pid ]; do sleep 0.01; done; cat pid", session="watch"))
+    stdio.write({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 10}})
+    gone = stdio.ask(call("run_command", 12, command="until ! pgrep -x sleep; do :; done", session="watch"))
+    equal((pid["id"], gone["id"], structured(gone)["exit_code"]), (11, 12, 0))  # the cancelled one has no answer
+    equal(structured(stdio.ask(call("run_command", 13, command="echo next")))["stdout"], "next\n")
+    stdio.write(call("run_code", 20, code="open('begun', 'w').close()\nimport time; time.sleep(600)"))
+    stdio.ask(call("run_command", 21, command="until [ -e begun ]; do sleep 0.01; done"))
+    stdio.write({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 20}})
+    equal(structured(stdio.ask(call("run_code", 22, code="1 + 1")))["result"], "2")
+
+
+def test_lines_of_a_private_daemon():
+    with Stdio() as stdio:
+        check_lines(stdio)
+        check_cancel(stdio)
+        [child] = open(f"/proc/{stdio.process.pid}/task/{stdio.process.pid}/children").read().split()
+        stdio.write(call("run_command", 30, command="sleep 600"))
+        os.kill(int(child), 9)  # the daemon
+        lost = stdio.read()
+        equal((lost["id"], code_of(lost)), (30, -32603))
+        assert "its sandboxes are gone" in lost["error"]["message"], lost
+        equal(structured(stdio.ask(call("run_command", 31, command="ls")))["stdout"], "")  # a new one
+        stdio.write(call("run_command", 32, command="echo end"))
+        code, [last] = stdio.end()
+        equal((code, structured(last)["stdout"]), (0, "end\n"))
+
+
+def test_options_of_the_command():
+    with Daemon() as daemon:
+        with Stdio("--socket", daemon.path, "--sandbox", "mine", "--read-only") as stdio:
+            equal([tool["name"] for tool in stdio.ask(request("tools/list"))["result"]["tools"]], ["read_file", "list_directory"])
+            equal(code_of(stdio.ask(call("write_file", path="x", text=""))), -32602)
+            structured(stdio.ask(call("list_directory")))
+        with Stdio("--socket", daemon.path, "--tools", "run_command,read_file") as stdio:
+            equal([tool["name"] for tool in stdio.ask(request("tools/list"))["result"]["tools"]], ["run_command", "read_file"])
+        with daemon.frames() as frames:
+            equal([box["sandbox"] for box in frames.call("sandbox.list")["sandboxes"]], ["mine"])
+        assert daemon.stop() == 0, daemon.log_text()
+
+
+with open(os.path.join(SOURCE, "docs/mcp.md")) as page:
+    PAGE = page.read()
+COMMANDS = re.findall(r"^    (\S.+)$", PAGE, re.M)
+
+
+def test_the_commands_of_the_page():
+    configuration, *commands, served, curl = COMMANDS
+    equal(json.loads(configuration), {"mcpServers": {"cloche": {"command": "cloche", "args": ["mcp"]}}})
+    with Daemon() as daemon:
+        for line in commands:
+            words = shlex.split(line)
+            equal(words[:2], ["cloche", "mcp"])
+            with Stdio(*[daemon.path if word == "s" else word for word in words[2:]]) as stdio:
+                listed = [tool["name"] for tool in stdio.ask(request("tools/list"))["result"]["tools"]]
+                assert set(listed) <= set(TOOLS) and listed, line
+    with Daemon("--mcp", tcp=True) as daemon:
+        assert shlex.split(served)[0] == "cloched" and "--mcp" in served
+        done = subprocess.run(["sh", "-c", curl.replace(":7070", f":{daemon.port}")], cwd=daemon.directory, capture_output=True, text=True, timeout=HANG)
+        equal(json.loads(done.stdout)["result"]["structuredContent"]["result"], "42")
+
+
+def test_the_table_of_tools_on_the_page():
+    with Stdio() as stdio:
+        tools = stdio.ask(request("tools/list"))["result"]["tools"]
+    rows = [[re.findall(r"`(\w+)`", cell) for cell in line.split("|")[1:4]] for line in PAGE.splitlines() if re.match(r"\| `\w+` \|.+\|.+\|$", line)]
+    equal(rows, [[[tool["name"]], [name for name in tool["inputSchema"]["properties"] if name != "sandbox"], list(tool["outputSchema"]["properties"])] for tool in tools])
