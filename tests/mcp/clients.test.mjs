@@ -34,7 +34,7 @@ for (const [name, client, transport] of ways)
                         assert.equal(agent.getServerVersion()?.name, "cloche");
                         assert.match(agent.getInstructions(), /sandbox/);
                         const { tools } = await agent.listTools();
-                        assert.deepEqual(tools.map((tool) => tool.name).slice(0, 3), ["run_code", "run_command", "read_file"]);
+                        assert.deepEqual(tools.map((tool) => tool.name).slice(0, 3), ["run_code", "run_command", "read_output"]);
                         // The client checks structuredContent against the outputSchema.
                         const call = (tool, args) => agent.callTool({ name: tool, arguments: { sandbox: "genuine", ...args } });
                         const shown = await call("run_code", { code: "print('p')\n6 * 7" });
@@ -43,6 +43,11 @@ for (const [name, client, transport] of ways)
                         await call("write_file", { path: "é ü.txt", text: "text\n" });
                         assert.equal((await call("read_file", { path: "é ü.txt" })).structuredContent.text, "text\n");
                         assert.equal((await call("list_directory", {})).structuredContent.truncated, false);
+                        const told = [];
+                        // The command ends only when its progress has arrived.
+                        const onprogress = ({ progress, message }) => { told.push([progress, message]); call("write_file", { path: "/tmp/told", text: "" }); };
+                        await agent.callTool({ name: "run_command", arguments: { command: "echo working; until [ -e /tmp/told ]; do sleep 0.01; done; rm /tmp/told", sandbox: "genuine" } }, ...(name.startsWith("sdk") ? [undefined] : []), { onprogress });
+                        assert.deepEqual(told, [[1, "working"]]);
                         await assert.rejects(call("run_command", { command: 1 }), /must be a text|-32602/);
                         const stop = new AbortController();
                         const long = agent.callTool({ name: "run_command", arguments: { command: "touch begun; exec sleep 600", sandbox: "genuine" } }, ...(name.startsWith("sdk") ? [undefined] : []), { signal: stop.signal });

@@ -33,12 +33,17 @@ class Http:
     def __init__(self, daemon):
         self.port, self.token = daemon.port, daemon.token
 
-    def send(self, body, verb="POST", **headers):
-        """Status, headers in lower case, body. A header that is None is left out."""
+    def open(self, body, verb="POST", **headers):
+        """A connection with this request. A header that is None is left out."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=HANG)
         sent = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
         sent.update({name.replace("_", "-"): value for name, value in headers.items()})
         connection.request(verb, "/mcp", body if isinstance(body, (bytes, str)) or body is None else json.dumps(body), {name: value for name, value in sent.items() if value is not None})
+        return connection
+
+    def send(self, body, verb="POST", **headers):
+        """Status, headers in lower case, body."""
+        connection = self.open(body, verb, **headers)
         answer = connection.getresponse()
         text = answer.read()
         connection.close()

@@ -14,7 +14,7 @@ from cloche import SOURCE, equal
 from rpc import HANG, Daemon
 
 LEGACY = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
-TOOLS = ["run_code", "run_command", "read_file", "write_file", "list_directory"]
+TOOLS = ["run_code", "run_command", "read_output", "send_input", "stop_process", "list_processes", "read_file", "write_file", "list_directory"]
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
 
 
@@ -44,6 +44,7 @@ def check_eras(http):
     assert found["ttlMs"] >= 0 and found["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "cloche", found
     status, answer = http.ask_modern(modern("ping"))
     equal((status, code_of(answer), answer["id"]), (404, -32601, 1))  # it is gone in this era
+    equal(http.ask_modern(modern("initialize", protocolVersion=MODERN))[0], 404)
     listed = http.ask(request("tools/list"))["result"]
     equal([tool["name"] for tool in listed["tools"]], TOOLS)
     assert "ttlMs" not in listed
@@ -73,10 +74,13 @@ def check_headers(http):
     equal(http.ask_modern(message)[0], 200)
     encoded = f"=?base64?{base64.b64encode(b'list_directory').decode()}?="
     equal(http.ask_modern(message, Mcp_Name=encoded)[0], 200)
+    equal(http.ask_modern(message, Mcp_Name="  list_directory\t ")[0], 200)
     for headers in ({"Mcp_Name": "run_code"}, {"Mcp_Name": None}, {"Mcp_Name": "=?base64?!?="}, {"Mcp_Method": "tools/list"}, {"Mcp_Method": None}, {"MCP_Protocol_Version": None}, {"MCP_Protocol_Version": "2025-11-25"}, {"Mcp_Param_Sandbox": "other"}, {"Mcp_Param_Sandbox": None}):
         status, answer = http.ask_modern(message, **headers)
         equal((status, code_of(answer), answer["id"]), (400, -32020, 1), headers)
     status, answer = http.ask_modern(request("tools/list", _meta={}))
+    equal((status, code_of(answer)), (400, -32602))
+    status, answer = http.ask_modern(request("tools/list", _meta={"io.modelcontextprotocol/clientCapabilities": {}}))
     equal((status, code_of(answer)), (400, -32602))
     for meta, header in (({**META, "io.modelcontextprotocol/protocolVersion": "2031-01-01"}, "2031-01-01"), (META, "1")):
         status, answer = http.ask_modern(request("tools/list", _meta=meta), MCP_Protocol_Version=header)
@@ -135,6 +139,55 @@ def check_code(http):
     equal((svg["type"], svg["resource"]["mimeType"], "<svg" in svg["resource"]["text"]), ("resource", "image/svg+xml", True))
 
 
+def check_processes(http):
+    def ask(tool, **arguments):
+        return structured(http.ask(call(tool, **arguments)))
+
+    started = ask("run_command", command="read line; echo got $line; echo err >&2; read line; exit 7", background=True)
+    process = started["process"]
+    assert "exit_code" not in started, started
+    got = ask("read_output", process=process)
+    equal((got["data"], got["next"], got["end"], got["status"]), ("", 0, False, "running"))
+    ask("send_input", process=process, data="one\n")
+    got = ask("read_output", process=process, wait_s=60)
+    equal((got["data"], got["next"], got["end"]), ("got one\n", 8, False))
+    equal(ask("read_output", process=process, offset=4, limit=3)["data"], "one")
+    equal(ask("read_output", process=process, stream="stderr", wait_s=60)["data"], "err\n")
+    equal(ask("read_output", process=process, offset=8, wait_s=1)["data"], "")  # nothing comes
+    ask("send_input", process=process, end=True)
+    got = ask("read_output", process=process, offset=8, wait_s=60)
+    equal((got["end"], got["status"], got["exit_code"]), (True, "failed", 7))
+    other = ask("run_command", command="cat; exec sleep 600", background=True, stdin="all of it")["process"]
+    equal(ask("read_output", process=other, wait_s=60)["data"], "all of it")
+    equal({row["process"]: row["status"] for row in ask("list_processes")["processes"]}, {process: "failed", other: "running"})
+    equal(ask("stop_process", process=other)["process"]["status"], "killed")
+    for message in (call("read_output"), call("read_output", process="none"), call("read_output", process=other, output="x"), call("read_output", process=other, stream="x"), call("stop_process", process="none"), call("send_input", process="none")):
+        equal(code_of(http.ask(message)), -32602, message)
+    short = ask("run_command", command="seq 100000")
+    page = ask("read_output", output=short["output"], offset=100000, limit=1000)
+    equal((page["data"], page["next"]), ("".join(f"{n}\n" for n in range(1, 100001))[100000:101000], 101000))
+    assert "output" not in ask("run_command", command="echo")
+
+
+def progress_of(events):
+    return [event["params"] for event in events if event.get("method") == "notifications/progress"]
+
+
+def check_progress(http):
+    message = call("run_command", command="for i in 1 2 3 4; do echo line $i; sleep 0.3; done")
+    message["params"]["_meta"] = {"progressToken": "t"}
+    connection = http.open(message)
+    answer = connection.getresponse()
+    equal((answer.status, answer.headers["Content-Type"], answer.headers["X-Accel-Buffering"]), (200, "text/event-stream", "no"))
+    events = [json.loads(line[6:]) for line in answer.read().decode().splitlines() if line.startswith("data: ")]
+    connection.close()
+    told = progress_of(events)
+    equal(([one["progress"] for one in told], {one["progressToken"] for one in told}), (list(range(1, len(told) + 1)), {"t"}))
+    assert 1 <= len(told) <= 5 and told[0]["message"] == "line 1", told
+    equal(structured(events[-1])["stdout"], "line 1\nline 2\nline 3\nline 4\n")
+    equal(structured(http.ask(message, Accept="application/json"))["exit_code"], 0)  # one answer, not a stream
+
+
 def check_files(http):
     equal(structured(http.ask(call("write_file", path="a/b.txt", text="one\ntwo\nthree"))), {"path": "/workspace/a/b.txt", "bytes": 13})
     equal(structured(http.ask(call("write_file", path="a/b.txt", text="\nfour\n", append=True)))["bytes"], 6)
@@ -166,7 +219,7 @@ def check_files(http):
 def test_messages_over_http():
     with Daemon("--mcp", tcp=True) as daemon:
         http = Http(daemon)
-        for check in (check_eras, check_refusals, check_headers, check_tools, check_commands, check_code, check_files):
+        for check in (check_eras, check_refusals, check_headers, check_tools, check_commands, check_code, check_processes, check_progress, check_files):
             check(http)
         assert daemon.stop() == 0, daemon.log_text()
 
@@ -200,6 +253,11 @@ def check_cancel(stdio):
     gone = stdio.ask(call("run_command", 12, command="until ! pgrep -x sleep; do :; done", session="watch"))
     equal((pid["id"], gone["id"], structured(gone)["exit_code"]), (11, 12, 0))  # the cancelled one has no answer
     equal(structured(stdio.ask(call("run_command", 13, command="echo next")))["stdout"], "next\n")
+    message = call("run_code", 14, code="print('told')\n1")
+    message["params"]["_meta"] = {"progressToken": 5}
+    stdio.write(message)
+    equal(stdio.read()["params"], {"progressToken": 5, "progress": 1, "message": "told"})
+    equal(structured(stdio.read())["result"], "1")
     stdio.write(call("run_code", 20, code="open('begun', 'w').close()\nimport time; time.sleep(600)"))
     stdio.ask(call("run_command", 21, command="until [ -e begun ]; do sleep 0.01; done"))
     stdio.write({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 20}})
@@ -225,7 +283,7 @@ def test_lines_of_a_private_daemon():
 def test_options_of_the_command():
     with Daemon() as daemon:
         with Stdio("--socket", daemon.path, "--sandbox", "mine", "--read-only") as stdio:
-            equal([tool["name"] for tool in stdio.ask(request("tools/list"))["result"]["tools"]], ["read_file", "list_directory"])
+            equal([tool["name"] for tool in stdio.ask(request("tools/list"))["result"]["tools"]], ["read_output", "list_processes", "read_file", "list_directory"])
             equal(code_of(stdio.ask(call("write_file", path="x", text=""))), -32602)
             structured(stdio.ask(call("list_directory")))
         with Stdio("--socket", daemon.path, "--tools", "run_command,read_file") as stdio:

@@ -146,8 +146,10 @@ static void on_event(struct mcp_exchange *x, const char *event, const json_t *ab
         else if (strcmp(event, "clear") == 0)
                 clear(cell);
         else if (strcmp(event, "output") == 0 && stream &&
-                 door_bytes(json_object_get(about, "data"), attachments, &bytes, &size))
+                 door_bytes(json_object_get(about, "data"), attachments, &bytes, &size)) {
                 mcp_cut_add(strcmp(stream, "stderr") == 0 ? &cell->stderr : &cell->stdout, bytes, size);
+                mcp_progress(x, bytes, size);
+        }
 }
 
 /* -- results ----------------------------------------------------------------------------------------------------- */

@@ -9,7 +9,8 @@
 
 struct command {
         struct mcp_cut stdout, stderr;
-        int is_made; /* the session was made for it */
+        json_t *process; /* in the background; NULL: none */
+        int is_made;     /* the session was made for it */
 };
 
 static void command_done(void *state)
@@ -18,6 +19,7 @@ static void command_done(void *state)
 
         mcp_cut_done(&command->stdout);
         mcp_cut_done(&command->stderr);
+        json_decref(command->process);
         free(command);
 }
 
@@ -28,8 +30,10 @@ static void on_event(struct mcp_exchange *x, const char *event, const json_t *ab
         size_t size;
 
         if (strcmp(event, "output") == 0 && stream &&
-            door_bytes(json_object_get(about, "data"), attachments, &bytes, &size))
+            door_bytes(json_object_get(about, "data"), attachments, &bytes, &size)) {
                 mcp_cut_add(strcmp(stream, "stderr") == 0 ? &command->stderr : &command->stdout, bytes, size);
+                mcp_progress(x, bytes, size);
+        }
 }
 
 /* Reasons of the daemon's for a failure, such as the network policy. */
@@ -64,10 +68,11 @@ static void on_ended(struct mcp_exchange *x, const struct door_reply *reply)
         const struct command *command = x->state;
         const json_t *ended = reply->result, *code = json_object_get(ended, "exitCode");
         int is_short = mcp_cut_is_short(&command->stdout) || mcp_cut_is_short(&command->stderr);
-        json_t *structured = json_pack("{s:O, s:o, s:o, s:O, s:b, s:O*}", "exit_code", code, "stdout",
-                                       mcp_cut_text(&command->stdout), "stderr", mcp_cut_text(&command->stderr),
-                                       "timed_out", json_object_get(ended, "timedOut"), "truncated", is_short, "cwd",
-                                       json_object_get(ended, "cwd"));
+        json_t *structured =
+                json_pack("{s:O, s:o, s:o, s:O, s:b, s:O*, s:O*}", "exit_code", code, "stdout",
+                          mcp_cut_text(&command->stdout), "stderr", mcp_cut_text(&command->stderr), "timed_out",
+                          json_object_get(ended, "timedOut"), "truncated", is_short, "cwd",
+                          json_object_get(ended, "cwd"), "output", is_short ? json_object_get(ended, "output") : NULL);
 
         mcp_tool_answer(x, content_of(structured, ended), structured, json_integer_value(code) != 0);
 }
@@ -94,8 +99,60 @@ static void on_failed(struct mcp_exchange *x, const struct door_reply *reply)
         mcp_call(x, "session.create", json_pack("{s:O}", "session", session), NULL, on_made);
 }
 
+static void answer_process(struct mcp_exchange *x, const json_t *process)
+{
+        const char *id = mcp_text(process, "process");
+        json_t *text = json_sprintf("the process %s runs: read_output has its output", id);
+
+        mcp_tool_answer(x, json_pack("[o]", mcp_text_block(text)),
+                        json_pack("{s:s, s:s, s:b, s:b, s:s}", "stdout", "", "stderr", "", "timed_out", 0, "truncated",
+                                  0, "process", id),
+                        0);
+        json_decref(text);
+}
+
+static void on_input_sent(struct mcp_exchange *x, const struct door_reply *reply)
+{
+        const struct command *command = x->state;
+
+        (void)reply;
+        answer_process(x, command->process);
+}
+
+/* With stdin its input is that text and ends; else it stays open for send_input. */
+static void on_started(struct mcp_exchange *x, const struct door_reply *reply)
+{
+        struct command *command = x->state;
+        json_t *input = json_object_get(x->arguments, "stdin");
+
+        if (!input) {
+                answer_process(x, reply->result);
+                return;
+        }
+        command->process = json_deep_copy(reply->result);
+        mcp_call(x, "process.input",
+                 json_pack("{s:O, s:O, s:b}", "process", json_object_get(command->process, "process"), "data", input,
+                           "end", 1),
+                 NULL, on_input_sent);
+}
+
+static void start(struct mcp_exchange *x)
+{
+        x->fail = on_failed;
+        mcp_call(x, "process.start",
+                 json_pack("{s:O, s:O*, s:O*, s:O*, s:I, s:b}", "command", json_object_get(x->arguments, "command"),
+                           "cwd", json_object_get(x->arguments, "cwd"), "env", json_object_get(x->arguments, "env"),
+                           "session", json_object_get(x->arguments, "session"), "timeoutMs",
+                           mcp_count(x, "timeout_s", 0) * 1000, "stdin", 1),
+                 NULL, on_started);
+}
+
 static void run(struct mcp_exchange *x)
 {
+        if (json_is_true(json_object_get(x->arguments, "background"))) {
+                start(x);
+                return;
+        }
         x->on_event = on_event;
         x->fail = on_failed;
         mcp_call(x, "exec",

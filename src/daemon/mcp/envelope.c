@@ -1,4 +1,4 @@
-/* The two eras of the protocol: which one a message is of, what it must carry, and what is added
+/* The two eras of the protocol: the era of a message, the members it must have, and those added
  * to its result. Runs in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "internal.h"
 
@@ -46,10 +46,13 @@ json_t *mcp_server_info(void)
 static int is_value(const char *header, const char *value)
 {
         _cleanup_buf_ struct buf bytes = BUF_INIT(64u << 10);
-        size_t size = strlen(header), before = sizeof(ENCODED) - 1;
+        size_t size, before = sizeof(ENCODED) - 1;
 
-        if (size < before + 2 || strncasecmp(header, ENCODED, before) != 0 || strcmp(header + size - 2, "?=") != 0)
-                return strcmp(header, value) == 0;
+        header += strspn(header, " \t"); /* RFC 9110, 5.5: spaces around a value are none of it */
+        for (size = strlen(header); size > 0 && strchr(" \t", header[size - 1]);)
+                size--;
+        if (size < before + 2 || strncasecmp(header, ENCODED, before) != 0 || strncmp(header + size - 2, "?=", 2) != 0)
+                return strlen(value) == size && strncmp(header, value, size) == 0;
         return base64_decode(&bytes, header + before, size - before - 2) == 0 && bytes.size == strlen(value) &&
                memcmp(bytes.data ? bytes.data : "", value, bytes.size) == 0;
 }
@@ -109,7 +112,7 @@ static int check_modern(struct mcp_exchange *x, const char *version)
         x->is_modern = 1;
         if (!x->id)
                 return 1;
-        if (!json_is_object(json_object_get(x->meta, META "clientCapabilities"))) {
+        if (!version || !json_is_object(json_object_get(x->meta, META "clientCapabilities"))) {
                 mcp_refuse_with(x, 400, MCP_BAD_PARAMS, NULL,
                                 "params._meta must have " META "protocolVersion and " META "clientCapabilities");
                 return 0;
@@ -122,7 +125,7 @@ int mcp_envelope_check(struct mcp_exchange *x)
         const char *header = x->carrier->header ? x->carrier->header(x, "MCP-Protocol-Version") : NULL,
                    *meta = mcp_text(x->meta, META "protocolVersion"), *version = header ? header : meta;
 
-        if (!version || strcmp(x->method, "initialize") == 0 || (is_legacy(version) && !meta))
+        if (!version || (is_legacy(version) && !meta))
                 return 1;
         if (x->id && meta && header && strcmp(meta, header) != 0)
                 return repeats(x, "MCP-Protocol-Version", meta);

@@ -2,13 +2,19 @@
  * loop, with the rights of the daemon's user. */
 #include "internal.h"
 
+#include "base/clock.h"
 #include "base/err.h"
+#include "base/utf8.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define TURN_MS 100                     /* deadlines are met at multiples of this */
+#define PROGRESS_NS UINT64_C(250000000) /* between two notifications */
+#define PROGRESS_BYTES 200              /* of a line */
 
 /* -- requests to the core ---------------------------------------------------------------------------------------- */
 
@@ -39,6 +45,42 @@ void mcp_call(struct mcp_exchange *x, const char *method, json_t *params, const 
         door_call(&x->door, method, params, attachments);
 }
 
+void mcp_call_off(struct mcp_exchange *x)
+{
+        if (x->door.open)
+                sandbox_request_cancel(x->door.open);
+        x->door.open = NULL;
+        x->then = x->fail = NULL;
+        x->on_event = NULL;
+}
+
+/* -- progress ---------------------------------------------------------------------------------------------------- */
+
+/* The last line that is not empty, as text. */
+static json_t *last_line(const char *bytes, size_t size)
+{
+        const char *from;
+
+        while (size > 0 && strchr("\r\n", bytes[size - 1]))
+                size--;
+        for (from = bytes + size; from > bytes && !strchr("\r\n", from[-1]);)
+                from--;
+        size -= (size_t)(from - bytes);
+        return json_valid_text(from, utf8_cut(from, size, size < PROGRESS_BYTES ? size : PROGRESS_BYTES));
+}
+
+void mcp_progress(struct mcp_exchange *x, const char *bytes, size_t size)
+{
+        uint64_t now_ns = clock_now_ns();
+
+        if (!x->progress_token || size == 0 || (x->progress_ns && now_ns < x->progress_ns + PROGRESS_NS))
+                return;
+        x->progress_ns = now_ns;
+        x->carrier->notify(x, json_pack("{s:s, s:s, s:{s:O, s:I, s:o}}", "jsonrpc", "2.0", "method",
+                                        "notifications/progress", "params", "progressToken", x->progress_token,
+                                        "progress", ++x->progress_count, "message", last_line(bytes, size)));
+}
+
 /* -- life -------------------------------------------------------------------------------------------------------- */
 
 struct mcp_exchange *mcp_exchange_new(struct daemon *d, const struct mcp_carrier *carrier, void *carried,
@@ -67,17 +109,45 @@ void mcp_exchange_free(struct mcp_exchange *x)
         free(x);
 }
 
+static void on_timer(uv_timer_t *timer)
+{
+        struct mcp *mcp = timer->data;
+        uint64_t now_ns = clock_now_ns();
+        struct mcp_exchange *next;
+
+        for (struct mcp_exchange *x = TAILQ_FIRST(&mcp->exchanges); x; x = next) {
+                next = TAILQ_NEXT(x, link);
+                if (x->deadline_ns && now_ns >= x->deadline_ns) {
+                        x->deadline_ns = 0;
+                        x->on_deadline(x);
+                }
+        }
+}
+
+static void on_timer_closed(uv_handle_t *timer)
+{
+        free(timer);
+}
+
 int mcp_start(struct daemon *d, struct cloche_err *e)
 {
         struct mcp *mcp = calloc(1, sizeof(*mcp));
 
+        uv_timer_t *timer = malloc(sizeof(*timer));
+
         if (mcp)
                 mcp->tools = mcp_tools_of(d);
-        if (!mcp || !mcp->tools) {
+        if (!mcp || !mcp->tools || !timer) {
                 free(mcp);
+                free(timer);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start the MCP API");
         }
         TAILQ_INIT(&mcp->exchanges);
+        uv_timer_init(&d->loop, timer);
+        timer->data = mcp;
+        uv_timer_start(timer, on_timer, TURN_MS, TURN_MS);
+        uv_unref((uv_handle_t *)timer);
+        mcp->timer = timer;
         d->mcp = mcp;
         return 0;
 }
@@ -86,6 +156,7 @@ void mcp_stop(struct daemon *d)
 {
         if (!d->mcp)
                 return;
+        uv_close((uv_handle_t *)d->mcp->timer, on_timer_closed);
         json_decref(d->mcp->tools);
         free(d->mcp);
         d->mcp = NULL;
@@ -172,7 +243,7 @@ void mcp_answer(struct mcp_exchange *x, json_t *result)
  * the rest is of the envelope. */
 static int read_message(struct mcp_exchange *x)
 {
-        json_t *id = json_object_get(x->message, "id"), *params = json_object_get(x->message, "params");
+        json_t *id = json_object_get(x->message, "id"), *params = json_object_get(x->message, "params"), *token;
         const char *version = mcp_text(x->message, "jsonrpc");
 
         x->method = mcp_text(x->message, "method");
@@ -183,6 +254,8 @@ static int read_message(struct mcp_exchange *x)
         x->meta = json_object_get(params, "_meta");
         if (x->meta && !json_is_object(x->meta))
                 return 0;
+        token = json_object_get(x->meta, "progressToken");
+        x->progress_token = json_is_string(token) || json_is_integer(token) ? token : NULL;
         return x->method || (x->id && (json_object_get(x->message, "result") || json_object_get(x->message, "error")));
 }
 

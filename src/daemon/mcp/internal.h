@@ -9,12 +9,19 @@
 #include "wire/json.h"
 
 #include <sys/queue.h>
+#include <uv.h>
 
 #define MCP_PATH "/mcp"
 #define MCP_MODERN_VERSION "2026-07-28"
 #define MCP_SESSION_SIZE 33 /* of an id, with its NUL */
 #define MCP_CODE_BYTES (16 << 20)
 #define MCP_LINES_MAX 100000000
+#define MCP_OFFSET_MAX (INT64_C(1) << 53)
+/* The schema of a process. */
+#define MCP_PROCESS                                                                                                    \
+        "{\"type\":\"object\",\"properties\":{\"process\":{\"type\":\"string\"},\"command\":{\"type\":\"string\"},"    \
+        "\"status\":{\"type\":\"string\"},\"exit_code\":{\"type\":\"integer\"},\"started_at\":{\"type\":\"string\"}}," \
+        "\"required\":[\"process\",\"command\",\"status\",\"started_at\"]}"
 
 /* Codes of errors: of JSON-RPC, and of the protocol of 2026-07-28. */
 enum mcp_error {
@@ -57,6 +64,12 @@ struct mcp_exchange {
         int is_modern;                        /* of 2026-07-28 or later */
         json_t *message, *id, *params, *meta; /* borrowed from message; id: NULL for notifications */
         const char *method;
+        json_t *progress_token;    /* borrowed; NULL: the client wants no progress */
+        uint64_t progress_ns;      /* when it was last sent; 0: never */
+        json_int_t progress_count; /* of notifications */
+        int is_stream;             /* of the carrier: an answer was begun */
+        uint64_t deadline_ns;      /* 0: none */
+        void (*on_deadline)(struct mcp_exchange *x);
         /* Callbacks of the open request to the core. */
         mcp_then then, fail; /* fail: NULL: the tool returns the error */
         void (*on_event)(struct mcp_exchange *x, const char *event, const json_t *about, const struct buf *attachments);
@@ -70,6 +83,7 @@ struct mcp_exchange {
 struct mcp {
         TAILQ_HEAD(mcp_exchanges, mcp_exchange) exchanges;
         json_t *tools; /* of tools/list, all */
+        uv_timer_t *timer;
 };
 
 /* -- messages (exchange.c) --------------------------------------------------------------------------------------- */
@@ -83,6 +97,11 @@ void mcp_exchange_free(struct mcp_exchange *x);
 void mcp_exchange_begin(struct mcp_exchange *x, const char *text, size_t size);
 /* params: stolen; "sandbox" is added. then gets the result. */
 void mcp_call(struct mcp_exchange *x, const char *method, json_t *params, const struct buf *attachments, mcp_then then);
+
+/* Give up the open request to the core. */
+void mcp_call_off(struct mcp_exchange *x);
+/* Output of the guest: its last line is sent, now and then, to clients that want progress. */
+void mcp_progress(struct mcp_exchange *x, const char *bytes, size_t size);
 
 /* After each of these the exchange may be freed. result: stolen. */
 void mcp_answer(struct mcp_exchange *x, json_t *result);
@@ -101,7 +120,7 @@ json_t *mcp_versions(void);
 const char *mcp_legacy_version(const char *asked);
 /* True if the message has the form that its era prescribes; else it is refused and may be freed. */
 int mcp_envelope_check(struct mcp_exchange *x);
-/* What the era adds to each result. */
+/* Add the members that the era prescribes for each result. */
 void mcp_envelope_complete(const struct mcp_exchange *x, json_t *result);
 json_t *mcp_server_info(void);
 
@@ -112,7 +131,14 @@ void mcp_dispatch(struct mcp_exchange *x);
 
 /* -- tools ------------------------------------------------------------------------------------------------------- */
 
-enum mcp_argument_type { ARGUMENT_TEXT, ARGUMENT_COUNT, ARGUMENT_BOOLEAN, ARGUMENT_TEXT_BY_NAME, ARGUMENT_LANGUAGE };
+enum mcp_argument_type {
+        ARGUMENT_TEXT,
+        ARGUMENT_COUNT,
+        ARGUMENT_BOOLEAN,
+        ARGUMENT_TEXT_BY_NAME,
+        ARGUMENT_LANGUAGE,
+        ARGUMENT_STREAM,
+};
 
 enum mcp_tool_symbol {
 #define MCP_TOOL(symbol, name, title, hints, description) MCP_##symbol,
@@ -143,6 +169,13 @@ void mcp_run_command(struct mcp_exchange *x);
 void mcp_read_file(struct mcp_exchange *x);
 void mcp_write_file(struct mcp_exchange *x);
 void mcp_list_directory(struct mcp_exchange *x);
+void mcp_read_output(struct mcp_exchange *x);
+void mcp_send_input(struct mcp_exchange *x);
+void mcp_stop_process(struct mcp_exchange *x);
+void mcp_list_processes(struct mcp_exchange *x);
+
+/* A process of the core as the tools show it; a new reference. */
+json_t *mcp_process_of(const json_t *process);
 
 /* -- results (content.c) ----------------------------------------------------------------------------------------- */
 

@@ -13,7 +13,7 @@ static const char instructions[] =
         "in 'sandbox'; it is made on first use. run_code keeps variables between calls, run_command its directory; "
         "both see the files below /workspace.";
 
-/* Of this era also how long, and for whom, the client may keep it. */
+/* This era also states how long, and for whom, the client may keep it. */
 static json_t *cached(const struct mcp_exchange *x, json_t *result)
 {
         if (x->is_modern && result) {

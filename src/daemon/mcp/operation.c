@@ -58,7 +58,16 @@ static void answer(struct mcp_exchange *x, unsigned status, json_t *message)
 
 static void notify(struct mcp_exchange *x, json_t *message)
 {
-        (void)x;
+        static const struct buf none = {0};
+        const struct mcp_job *job = x->carried;
+        struct client *client = job->pending.client;
+        char *text = json_dump_text(message, JSON_COMPACT);
+        json_t *about = text ? json_pack("{s:s}", "message", text) : NULL;
+
+        if (about)
+                client->face->event(client, job->pending.id, "message", about, &none);
+        free(text);
+        json_decref(about);
         json_decref(message);
 }
 

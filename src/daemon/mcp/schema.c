@@ -58,8 +58,15 @@ static const struct mcp_tool tools[] = {
 };
 
 static void (*const handlers[MCP_TOOL_COUNT])(struct mcp_exchange *x) = {
-        [MCP_RUN_CODE] = mcp_run_code,     [MCP_RUN_COMMAND] = mcp_run_command,       [MCP_READ_FILE] = mcp_read_file,
-        [MCP_WRITE_FILE] = mcp_write_file, [MCP_LIST_DIRECTORY] = mcp_list_directory,
+        [MCP_RUN_CODE] = mcp_run_code,
+        [MCP_RUN_COMMAND] = mcp_run_command,
+        [MCP_READ_OUTPUT] = mcp_read_output,
+        [MCP_SEND_INPUT] = mcp_send_input,
+        [MCP_STOP_PROCESS] = mcp_stop_process,
+        [MCP_LIST_PROCESSES] = mcp_list_processes,
+        [MCP_READ_FILE] = mcp_read_file,
+        [MCP_WRITE_FILE] = mcp_write_file,
+        [MCP_LIST_DIRECTORY] = mcp_list_directory,
 };
 
 /* -- schemas ----------------------------------------------------------------------------------------------------- */
@@ -99,6 +106,8 @@ static json_t *schema_of(const struct daemon *d, const struct argument *a)
                 return json_pack("{s:s}", "type", "boolean");
         case ARGUMENT_TEXT_BY_NAME:
                 return json_pack("{s:s, s:{s:s}}", "type", "object", "additionalProperties", "type", "string");
+        case ARGUMENT_STREAM:
+                return json_pack("{s:s, s:[s, s]}", "type", "string", "enum", "stdout", "stderr");
         case ARGUMENT_LANGUAGE:
                 return json_pack("{s:s, s:o}", "type", "string", "enum", language_names(d));
         }
@@ -164,7 +173,7 @@ static json_t *tool_of(const struct daemon *d, enum mcp_tool_symbol symbol)
 {
         const struct mcp_tool *tool = &tools[symbol];
 
-        return json_pack("{s:s, s:s, s:s, s:o, s:o, s:{s:b, s:b, s:b, s:b}}", "name", tool->name, "title", tool->title,
+        return json_pack("{s:s, s:s, s:s, s:o, s:o*, s:{s:b, s:b, s:b, s:b}}", "name", tool->name, "title", tool->title,
                          "description", tool->description, "inputSchema", input_schema(d, symbol), "outputSchema",
                          output_schema(symbol), "annotations", "readOnlyHint", (tool->hints & READ_ONLY) != 0,
                          "destructiveHint", (tool->hints & DESTRUCTIVE) != 0, "idempotentHint",
@@ -222,6 +231,11 @@ static int is_text_by_name(const json_t *value)
         return json_is_object(value);
 }
 
+static int is_stream(const char *name)
+{
+        return name && (strcmp(name, "stdout") == 0 || strcmp(name, "stderr") == 0);
+}
+
 static int is_between(json_int_t value, const struct argument *a)
 {
         return value >= a->least && value <= a->most;
@@ -257,6 +271,10 @@ static int check_value(const struct daemon *d, const struct argument *a, const j
                 return is_text_by_name(value) ? 0
                                               : err_set(e, CLOCHE_E_INVALID_ARGUMENT,
                                                         "'%s' must be an object of texts without NUL", a->name);
+        case ARGUMENT_STREAM:
+                return is_stream(json_string_value(value))
+                               ? 0
+                               : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%s' must be stdout or stderr", a->name);
         case ARGUMENT_LANGUAGE:
                 if (!json_is_string(value) || !has_language(d, json_string_value(value)))
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT,

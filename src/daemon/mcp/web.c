@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/hex.h"
+#include "daemon/core/log.h"
 #include "daemon/http/server.h"
 
 #include <errno.h>
@@ -39,23 +40,55 @@ static void add_session(struct http_request *request)
         http_add_header(request, SESSION, id);
 }
 
+static int takes_stream(const struct http_request *request)
+{
+        const char *accept = http_request_header(request, "Accept");
+
+        return accept && strstr(accept, "text/event-stream");
+}
+
+/* A message of a stream. message: stolen. */
+static void send_event(struct http_request *request, json_t *message)
+{
+        char *text = json_dump_text(message, JSON_COMPACT);
+
+        if (!text || http_stream_event(request, "message", text) < 0)
+                log_event(LEVEL_WARNING, "message-lost", NULL);
+        free(text);
+        json_decref(message);
+}
+
 static void answer(struct mcp_exchange *x, unsigned status, json_t *message)
 {
         struct http_request *request = x->carried;
 
-        if (!message) {
+        if (x->is_stream) {
+                if (message)
+                        send_event(request, message);
+                http_stream_end(request);
+        } else if (!message) {
                 http_answer(request, status, NULL, "", 0);
-                return;
+        } else {
+                if (x->method && strcmp(x->method, "initialize") == 0)
+                        add_session(request);
+                send_message(request, status, message);
         }
-        if (x->method && strcmp(x->method, "initialize") == 0)
-                add_session(request);
-        send_message(request, status, message);
 }
 
 static void notify(struct mcp_exchange *x, json_t *message)
 {
-        (void)x;
-        json_decref(message);
+        struct http_request *request = x->carried;
+
+        if (!takes_stream(request)) {
+                json_decref(message);
+                return;
+        }
+        if (!x->is_stream) {
+                http_add_header(request, "X-Accel-Buffering", "no");
+                http_stream(request);
+                x->is_stream = 1;
+        }
+        send_event(request, message);
 }
 
 static const char *header(const struct mcp_exchange *x, const char *name)
