@@ -14,7 +14,8 @@ from cloche import SOURCE, equal
 from rpc import HANG, Daemon
 
 LEGACY = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
-TOOLS = ["run_code", "run_command", "read_output", "send_input", "stop_process", "list_processes", "read_file", "write_file", "list_directory"]
+TOOLS = ["run_code", "run_command", "read_output", "send_input", "stop_process", "list_processes", "read_file", "write_file", "edit_file", "list_directory", "search_files",
+         "create_sandbox", "list_sandboxes", "delete_sandbox", "fork_sandbox", "checkpoint", "rollback", "expose_port"]
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
 
 
@@ -216,10 +217,65 @@ def check_files(http):
     equal((len(got["entries"]), got["truncated"]), (1000, True))
 
 
+def check_edits(http):
+    def edit(*edits, is_error=False, **more):
+        answer = http.ask(call("edit_file", path="e.txt", edits=list(edits), **more))
+        return texts(answer)[0] if is_error else structured(answer)
+
+    def content():
+        return structured(http.ask(call("read_file", path="e.txt")))["text"]
+
+    http.ask(call("write_file", path="e.txt", text="def first():\n    return 1\n\ndef second():\n    return 1\n"))
+    got = edit({"old": "first():\n    return 1", "new": "first():\n    return 11"}, {"old": "second", "new": "later"}, dry_run=True)
+    equal(got, {"diff": "@@ line 1 @@\n-def first():\n-    return 1\n+def first():\n+    return 11\n@@ line 4 @@\n-def second():\n+def later():\n", "replaced": 2})
+    assert "first" in content() and "later" not in content()
+    edit({"old": "second", "new": "later"})
+    assert "def later():" in content()
+    text = edit({"old": "first", "new": "x"}, {"old": "return 1", "new": "return 2"}, is_error=True)
+    assert "edit 2 is there 2 times, at the lines 2 5" in text and "first" in content(), text
+    equal(edit({"old": "return 1", "new": "return 2", "all": True})["replaced"], 2)
+    text = edit({"old": "def latter():\n", "new": ""}, is_error=True)
+    assert "is not in the file" in text and "4: def later():" in text, text
+    http.ask(call("write_file", path="raw", base64="/wA="))
+    assert http.ask(call("edit_file", path="raw", edits=[{"old": "a", "new": "b"}]))["result"]["isError"]
+    for edits in ([], [{"old": "", "new": ""}], [{"old": "a"}], [{"old": "a", "new": "b", "more": 1}], {}, [7]):
+        equal(code_of(http.ask(call("edit_file", path="e.txt", edits=edits))), -32602)
+    got = structured(http.ask(call("search_files", pattern="def (first|later)", glob="*.txt")))
+    equal(([(row["line"], row["text"]) for row in got["matches"]], got["truncated"]), ([(1, "def first():"), (4, "def later():")], False))
+    equal(structured(http.ask(call("search_files", pattern="return", limit=1)))["truncated"], True)
+    equal(structured(http.ask(call("search_files", pattern="(first|later)", literal=True)))["matches"], [])
+    equal(code_of(http.ask(call("search_files", pattern="("))), -32602)
+
+
+def check_sandboxes(http):
+    def ask(tool, **arguments):
+        return structured(http.ask(call(tool, **arguments)))
+
+    made = ask("create_sandbox", sandbox="made", env={"A": "b"}, memory_mb=256, timeout_s=3600)
+    equal((made["sandbox"], made["created"], "ends_at" in made), ("made", True, True))
+    equal(ask("create_sandbox", sandbox="made")["created"], False)
+    equal(ask("run_command", command="echo $A; echo one > f; mkdir d; cd d", sandbox="made")["stdout"], "b\n")
+    name = ask("create_sandbox")["sandbox"]
+    [copy] = ask("fork_sandbox", sandbox="made")["sandboxes"]
+    equal(ask("run_command", command="pwd; cat ../f; echo two > ../f", sandbox=copy["sandbox"])["stdout"], "/workspace/d\none\n")
+    kept = ask("checkpoint", sandbox="made", checkpoint="kept")["checkpoint"]
+    ask("run_command", command="echo three > /workspace/f", sandbox="made")
+    equal(ask("rollback", sandbox="made", checkpoint=kept)["sandbox"], "made")
+    equal(ask("run_command", command="cat /workspace/f; echo $A", sandbox="made")["stdout"], "one\nb\n")
+    equal(code_of(http.ask(call("rollback", sandbox="made", checkpoint="none"))), -32602)
+    equal(ask("run_command", command="cat /workspace/f", sandbox="made")["stdout"], "one\n")  # the one that could not be replaced
+    names = [box["sandbox"] for box in ask("list_sandboxes")["sandboxes"]]
+    assert {"made", name, copy["sandbox"], "default"} <= set(names), names
+    for box in ("made", name, copy["sandbox"], "never-made"):
+        ask("delete_sandbox", sandbox=box)
+    assert not {"made", name, copy["sandbox"]} & {box["sandbox"] for box in ask("list_sandboxes")["sandboxes"]}
+    assert re.match("http://8000-default-[a-z0-9_]+[.]preview.test", ask("expose_port", port=8000)["url"])
+
+
 def test_messages_over_http():
-    with Daemon("--mcp", tcp=True) as daemon:
+    with Daemon("--mcp", "--preview-host", "preview.test", tcp=True) as daemon:
         http = Http(daemon)
-        for check in (check_eras, check_refusals, check_headers, check_tools, check_commands, check_code, check_processes, check_progress, check_files):
+        for check in (check_eras, check_refusals, check_headers, check_tools, check_commands, check_code, check_processes, check_progress, check_files, check_edits, check_sandboxes):
             check(http)
         assert daemon.stop() == 0, daemon.log_text()
 
@@ -283,7 +339,7 @@ def test_lines_of_a_private_daemon():
 def test_options_of_the_command():
     with Daemon() as daemon:
         with Stdio("--socket", daemon.path, "--sandbox", "mine", "--read-only") as stdio:
-            equal([tool["name"] for tool in stdio.ask(request("tools/list"))["result"]["tools"]], ["read_output", "list_processes", "read_file", "list_directory"])
+            equal([tool["name"] for tool in stdio.ask(request("tools/list"))["result"]["tools"]], ["read_output", "list_processes", "read_file", "list_directory", "search_files", "list_sandboxes"])
             equal(code_of(stdio.ask(call("write_file", path="x", text=""))), -32602)
             structured(stdio.ask(call("list_directory")))
         with Stdio("--socket", daemon.path, "--tools", "run_command,read_file") as stdio:

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #define READ_BYTES_MAX (32u << 20) /* of a file, from its beginning */
-#define HOME "/workspace"
 
 /* -- read_file --------------------------------------------------------------------------------------------------- */
 
@@ -239,7 +238,7 @@ static void fetch_page(struct mcp_exchange *x, const json_t *after)
         json_t *path = json_object_get(x->arguments, "path");
 
         mcp_call(x, "file.list",
-                 json_pack("{s:o, s:b, s:b, s:i, s:O*}", "path", path ? json_incref(path) : json_string(HOME),
+                 json_pack("{s:o, s:b, s:b, s:i, s:O*}", "path", path ? json_incref(path) : json_string(MCP_HOME),
                            "recursive", mcp_count(x, "depth", 1) > 1, "hidden", 1, "limit", PAGE_ENTRIES, "after",
                            after),
                  NULL, on_page);

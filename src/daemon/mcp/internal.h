@@ -11,17 +11,26 @@
 #include <sys/queue.h>
 #include <uv.h>
 
+#define MCP_HOME "/workspace"
 #define MCP_PATH "/mcp"
 #define MCP_MODERN_VERSION "2026-07-28"
 #define MCP_SESSION_SIZE 33 /* of an id, with its NUL */
 #define MCP_CODE_BYTES (16 << 20)
 #define MCP_LINES_MAX 100000000
 #define MCP_OFFSET_MAX (INT64_C(1) << 53)
-/* The schema of a process. */
+/* The schemas of a process and of a sandbox. */
 #define MCP_PROCESS                                                                                                    \
         "{\"type\":\"object\",\"properties\":{\"process\":{\"type\":\"string\"},\"command\":{\"type\":\"string\"},"    \
         "\"status\":{\"type\":\"string\"},\"exit_code\":{\"type\":\"integer\"},\"started_at\":{\"type\":\"string\"}}," \
         "\"required\":[\"process\",\"command\",\"status\",\"started_at\"]}"
+
+#define MCP_SANDBOX_MEMBERS                                                                                  \
+        "\"sandbox\":{\"type\":\"string\"},\"state\":{\"type\":\"string\",\"enum\":[\"running\",\"paused\"," \
+        "\"stopped\"]},"                                                                                     \
+        "\"created_at\":{\"type\":\"string\"},\"ends_at\":{\"type\":\"string\"}"
+#define MCP_SANDBOX                                                 \
+        "{\"type\":\"object\",\"properties\":{" MCP_SANDBOX_MEMBERS \
+        "},\"required\":[\"sandbox\",\"state\",\"created_at\"]}"
 
 /* Codes of errors: of JSON-RPC, and of the protocol of 2026-07-28. */
 enum mcp_error {
@@ -138,6 +147,7 @@ enum mcp_argument_type {
         ARGUMENT_TEXT_BY_NAME,
         ARGUMENT_LANGUAGE,
         ARGUMENT_STREAM,
+        ARGUMENT_EDITS,
 };
 
 enum mcp_tool_symbol {
@@ -173,6 +183,15 @@ void mcp_read_output(struct mcp_exchange *x);
 void mcp_send_input(struct mcp_exchange *x);
 void mcp_stop_process(struct mcp_exchange *x);
 void mcp_list_processes(struct mcp_exchange *x);
+void mcp_edit_file(struct mcp_exchange *x);
+void mcp_search_files(struct mcp_exchange *x);
+void mcp_create_sandbox(struct mcp_exchange *x);
+void mcp_list_sandboxes(struct mcp_exchange *x);
+void mcp_delete_sandbox(struct mcp_exchange *x);
+void mcp_fork_sandbox(struct mcp_exchange *x);
+void mcp_checkpoint(struct mcp_exchange *x);
+void mcp_rollback(struct mcp_exchange *x);
+void mcp_expose_port(struct mcp_exchange *x);
 
 /* A process of the core as the tools show it; a new reference. */
 json_t *mcp_process_of(const json_t *process);

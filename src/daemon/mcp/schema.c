@@ -66,7 +66,16 @@ static void (*const handlers[MCP_TOOL_COUNT])(struct mcp_exchange *x) = {
         [MCP_LIST_PROCESSES] = mcp_list_processes,
         [MCP_READ_FILE] = mcp_read_file,
         [MCP_WRITE_FILE] = mcp_write_file,
+        [MCP_EDIT_FILE] = mcp_edit_file,
         [MCP_LIST_DIRECTORY] = mcp_list_directory,
+        [MCP_SEARCH_FILES] = mcp_search_files,
+        [MCP_CREATE_SANDBOX] = mcp_create_sandbox,
+        [MCP_LIST_SANDBOXES] = mcp_list_sandboxes,
+        [MCP_DELETE_SANDBOX] = mcp_delete_sandbox,
+        [MCP_FORK_SANDBOX] = mcp_fork_sandbox,
+        [MCP_CHECKPOINT] = mcp_checkpoint,
+        [MCP_ROLLBACK] = mcp_rollback,
+        [MCP_EXPOSE_PORT] = mcp_expose_port,
 };
 
 /* -- schemas ----------------------------------------------------------------------------------------------------- */
@@ -108,6 +117,12 @@ static json_t *schema_of(const struct daemon *d, const struct argument *a)
                 return json_pack("{s:s, s:{s:s}}", "type", "object", "additionalProperties", "type", "string");
         case ARGUMENT_STREAM:
                 return json_pack("{s:s, s:[s, s]}", "type", "string", "enum", "stdout", "stderr");
+        case ARGUMENT_EDITS:
+                return json_loads("{\"type\":\"array\",\"minItems\":1,\"maxItems\":100,\"items\":{\"type\":\"object\","
+                                  "\"properties\":{\"old\":{\"type\":\"string\",\"minLength\":1},\"new\":{\"type\":"
+                                  "\"string\"},\"all\":{\"type\":\"boolean\"}},\"required\":[\"old\",\"new\"],"
+                                  "\"additionalProperties\":false}}",
+                                  0, NULL);
         case ARGUMENT_LANGUAGE:
                 return json_pack("{s:s, s:o}", "type", "string", "enum", language_names(d));
         }
@@ -231,6 +246,23 @@ static int is_text_by_name(const json_t *value)
         return json_is_object(value);
 }
 
+static int is_edit(const json_t *value)
+{
+        const json_t *old = json_object_get(value, "old"), *new = json_object_get(value, "new"),
+                     *all = json_object_get(value, "all");
+
+        return json_string_length(old) > 0 && json_is_string(new) && (!all || json_is_boolean(all)) &&
+               json_object_size(value) == 2u + (all != NULL);
+}
+
+static int are_edits(const json_t *value)
+{
+        for (size_t i = 0; i < json_array_size(value); i++)
+                if (!is_edit(json_array_get(value, i)))
+                        return 0;
+        return json_array_size(value) > 0 && json_array_size(value) <= 100;
+}
+
 static int is_stream(const char *name)
 {
         return name && (strcmp(name, "stdout") == 0 || strcmp(name, "stderr") == 0);
@@ -275,6 +307,12 @@ static int check_value(const struct daemon *d, const struct argument *a, const j
                 return is_stream(json_string_value(value))
                                ? 0
                                : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%s' must be stdout or stderr", a->name);
+        case ARGUMENT_EDITS:
+                return are_edits(value) ? 0
+                                        : err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                                  "'%s' must be 1 to 100 objects of old, new and all: a text that is "
+                                                  "not empty, a text, true or false",
+                                                  a->name);
         case ARGUMENT_LANGUAGE:
                 if (!json_is_string(value) || !has_language(d, json_string_value(value)))
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT,

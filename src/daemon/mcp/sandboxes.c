@@ -1,0 +1,209 @@
+/* The tools for sandboxes themselves. Runs in: cloched-engine, on its loop, with the rights of the
+ * daemon's user. */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static json_t *sandbox_of(const json_t *sandbox)
+{
+        return json_pack("{s:O, s:O, s:O, s:O*}", "sandbox", json_object_get(sandbox, "sandbox"), "state",
+                         json_object_get(sandbox, "state"), "created_at", json_object_get(sandbox, "createdAt"),
+                         "ends_at", json_object_get(sandbox, "endsAt"));
+}
+
+/* text: stolen, and structured. */
+static void answer(struct mcp_exchange *x, json_t *text, json_t *structured)
+{
+        mcp_tool_answer(x, json_pack("[o]", mcp_text_block(text)), structured, 0);
+        json_decref(text);
+}
+
+/* The core makes a new name, or takes this one; name: stolen. */
+static void rename_door(struct mcp_exchange *x, char *name)
+{
+        free(x->door.sandbox);
+        x->door.sandbox = name;
+}
+
+/* -- one sandbox ------------------------------------------------------------------------------------------------- */
+
+static void on_created(struct mcp_exchange *x, const struct door_reply *reply)
+{
+        int is_new = json_is_true(json_object_get(reply->result, "created"));
+        json_t *structured = sandbox_of(reply->result);
+
+        json_object_set_new(structured, "created", json_boolean(is_new));
+        answer(x,
+               json_sprintf("the sandbox %s %s", mcp_text(reply->result, "sandbox"), is_new ? "is made" : "was there"),
+               structured);
+}
+
+void mcp_create_sandbox(struct mcp_exchange *x)
+{
+        json_int_t memory_mb = mcp_count(x, "memory_mb", 0), lifetime_s = mcp_count(x, "timeout_s", 0);
+        json_t *params = json_pack("{s:O*}", "env", json_object_get(x->arguments, "env"));
+
+        if (memory_mb)
+                json_object_set_new(params, "limits", json_pack("{s:I}", "memoryBytes", memory_mb << 20));
+        if (lifetime_s) {
+                json_object_set_new(params, "lifetimeMs", json_integer(lifetime_s * 1000));
+                json_object_set_new(params, "endAction", json_string("delete"));
+        }
+        if (!json_object_get(x->arguments, "sandbox"))
+                rename_door(x, NULL);
+        mcp_call(x, "sandbox.create", params, NULL, on_created);
+}
+
+static void on_deleted(struct mcp_exchange *x, const struct door_reply *reply)
+{
+        (void)reply;
+        answer(x, json_sprintf("the sandbox %s is deleted", x->door.sandbox), json_object());
+}
+
+void mcp_delete_sandbox(struct mcp_exchange *x)
+{
+        mcp_call(x, "sandbox.delete", json_object(), NULL, on_deleted);
+}
+
+/* -- several ----------------------------------------------------------------------------------------------------- */
+
+static void on_sandboxes(struct mcp_exchange *x, const struct door_reply *reply)
+{
+        json_t *sandboxes = json_array(), *sandbox, *text;
+        struct mcp_cut lines;
+        size_t i;
+
+        mcp_cut_init(&lines);
+        json_array_foreach (json_object_get(reply->result, "sandboxes"), i, sandbox) {
+                const char *name = mcp_text(sandbox, "sandbox"), *state = mcp_text(sandbox, "state");
+
+                mcp_cut_add(&lines, name, strlen(name));
+                mcp_cut_add(&lines, " ", 1);
+                mcp_cut_add(&lines, state, strlen(state));
+                mcp_cut_add(&lines, "\n", 1);
+                json_array_append_new(sandboxes, sandbox_of(sandbox));
+        }
+        text = lines.total ? mcp_cut_text(&lines) : json_string("(no sandboxes)");
+        mcp_cut_done(&lines);
+        answer(x, text, json_pack("{s:o}", "sandboxes", sandboxes));
+}
+
+void mcp_list_sandboxes(struct mcp_exchange *x)
+{
+        rename_door(x, NULL);
+        mcp_call(x, "sandbox.list", json_object(), NULL, on_sandboxes);
+}
+
+void mcp_fork_sandbox(struct mcp_exchange *x)
+{
+        mcp_call(x, "sandbox.fork", json_pack("{s:I}", "count", mcp_count(x, "count", 1)), NULL, on_sandboxes);
+}
+
+/* -- checkpoints ------------------------------------------------------------------------------------------------- */
+
+static void on_snapshot(struct mcp_exchange *x, const struct door_reply *reply)
+{
+        json_t *name = json_object_get(reply->result, "snapshot");
+
+        answer(x, json_sprintf("the files of %s are kept as %s", x->door.sandbox, json_string_value(name)),
+               json_pack("{s:O}", "checkpoint", name));
+}
+
+void mcp_checkpoint(struct mcp_exchange *x)
+{
+        mcp_call(x, "sandbox.snapshot", json_pack("{s:O*}", "snapshot", json_object_get(x->arguments, "checkpoint")),
+                 NULL, on_snapshot);
+}
+
+/* A sandbox that takes the place of the earlier one only when it is complete: if it cannot be
+ * made, the earlier one goes on. */
+struct rollback {
+        char *name;
+};
+
+static void rollback_done(void *state)
+{
+        struct rollback *rollback = state;
+
+        free(rollback->name);
+        free(rollback);
+}
+
+static void on_renamed(struct mcp_exchange *x, const struct door_reply *reply)
+{
+        answer(x,
+               json_sprintf("the sandbox %s has the files of %s; its processes and interpreters have ended",
+                            mcp_text(reply->result, "sandbox"), mcp_text(x->arguments, "checkpoint")),
+               sandbox_of(reply->result));
+}
+
+/* The earlier one is gone by now. */
+static void on_not_renamed(struct mcp_exchange *x, const struct door_reply *reply)
+{
+        json_t *text =
+                json_sprintf("the files of the checkpoint are in the sandbox %s, which could not get its name: %s",
+                             x->door.sandbox, reply->e->msg);
+
+        mcp_tool_answer(x, json_pack("[o]", mcp_text_block(text)), NULL, 1);
+        json_decref(text);
+}
+
+static void on_removed(struct mcp_exchange *x, const struct door_reply *reply)
+{
+        struct rollback *rollback = x->state;
+        json_t *name = json_string(x->door.sandbox);
+
+        (void)reply;
+        rename_door(x, rollback->name);
+        rollback->name = NULL;
+        x->fail = on_not_renamed;
+        mcp_call(x, "sandbox.rename", json_pack("{s:o}", "name", name), NULL, on_renamed);
+}
+
+static void on_restored(struct mcp_exchange *x, const struct door_reply *reply)
+{
+        const char *made = mcp_text(reply->result, "sandbox"), *name = mcp_text(x->arguments, "sandbox");
+        struct rollback *rollback = x->state;
+
+        rollback->name = made ? strdup(made) : NULL;
+        rename_door(x, strdup(name ? name : x->sandbox));
+        if (!rollback->name || !x->door.sandbox)
+                mcp_refuse(x, MCP_INTERNAL, "out of memory");
+        else
+                mcp_call(x, "sandbox.delete", json_object(), NULL, on_removed);
+}
+
+void mcp_rollback(struct mcp_exchange *x)
+{
+        x->state = calloc(1, sizeof(struct rollback));
+        x->state_done = x->state ? rollback_done : NULL;
+        if (!x->state) {
+                mcp_refuse(x, MCP_INTERNAL, "out of memory");
+                return;
+        }
+        rename_door(x, NULL);
+        mcp_call(x, "sandbox.create", json_pack("{s:O}", "snapshot", json_object_get(x->arguments, "checkpoint")), NULL,
+                 on_restored);
+}
+
+/* -- ports ------------------------------------------------------------------------------------------------------- */
+
+static void on_exposed(struct mcp_exchange *x, const struct door_reply *reply)
+{
+        json_t *url = json_object_get(reply->result, "url");
+
+        answer(x, json_incref(url), json_pack("{s:O}", "url", url));
+}
+
+void mcp_expose_port(struct mcp_exchange *x)
+{
+        if (x->door.daemon->options.preview_host)
+                mcp_call(x, "port.expose", json_pack("{s:O}", "port", json_object_get(x->arguments, "port")), NULL,
+                         on_exposed);
+        else
+                mcp_tool_answer(x,
+                                json_pack("[{s:s, s:s}]", "type", "text", "text",
+                                          "no URL can lead to a port: the daemon was started without --preview-host"),
+                                NULL, 1);
+}
