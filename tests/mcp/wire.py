@@ -15,7 +15,7 @@ from rpc import HANG, Daemon
 
 LEGACY = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
 TOOLS = ["run_code", "run_command", "read_output", "send_input", "stop_process", "list_processes", "read_file", "write_file", "edit_file", "list_directory", "search_files",
-         "create_sandbox", "list_sandboxes", "delete_sandbox", "fork_sandbox", "checkpoint", "rollback", "expose_port"]
+         "create_sandbox", "list_sandboxes", "delete_sandbox", "fork_sandbox", "checkpoint", "rollback", "expose_port", "explain_denial"]
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
 
 
@@ -67,6 +67,8 @@ def check_refusals(http):
         status, _, answer = http.send(message)
         equal((status, code_of(answer)), (400, -32600), message)
     equal(code_of(http.ask(request("no/such"))), -32601)
+    equal(http.send(request("ping\0"))[0], 400)
+    equal(code_of(http.ask(request("tools/call", name="list_directory\0"))), -32602)
     equal(http.send({"jsonrpc": "2.0", "id": 1, "result": {}})[0], 202)  # an answer, to nothing
 
 
@@ -272,10 +274,29 @@ def check_sandboxes(http):
     assert re.match("http://8000-default-[a-z0-9_]+[.]preview.test", ask("expose_port", port=8000)["url"])
 
 
+def check_denials(http):
+    def ask(**arguments):
+        return structured(http.ask(call("explain_denial", **arguments)))
+
+    got = ask(host="example.com")
+    equal((got["allowed"], got["why"]), (False, "the sandbox has no network"))
+    assert "addNetwork" in got["remedy"], got
+    got = ask(host="other.example", sandbox="net")
+    assert not got["allowed"] and got["why"] and "other.example" in got["remedy"], got
+    got = ask(host="192.0.2.1", port=81, sandbox="net")
+    assert not got["allowed"], got
+    got = ask(host="127.0.0.1", port=9, sandbox="net")  # its own, where nothing listens
+    assert got["allowed"] and "refused" in got["why"], got
+    for arguments in ({}, {"host": ""}, {"host": "$(touch x)"}, {"host": "a", "port": 0}):
+        equal(code_of(http.ask(call("explain_denial", **arguments))), -32602)
+
+
 def test_messages_over_http():
     with Daemon("--mcp", "--preview-host", "preview.test", tcp=True) as daemon:
         http = Http(daemon)
-        for check in (check_eras, check_refusals, check_headers, check_tools, check_commands, check_code, check_processes, check_progress, check_files, check_edits, check_sandboxes):
+        with daemon.frames(token=daemon.token) as frames:
+            frames.call("sandbox.create", sandbox="net", network={"allow": ["permitted.example"]})
+        for check in (check_eras, check_refusals, check_headers, check_tools, check_commands, check_code, check_processes, check_progress, check_files, check_edits, check_sandboxes, check_denials):
             check(http)
         assert daemon.stop() == 0, daemon.log_text()
 
@@ -339,7 +360,7 @@ def test_lines_of_a_private_daemon():
 def test_options_of_the_command():
     with Daemon() as daemon:
         with Stdio("--socket", daemon.path, "--sandbox", "mine", "--read-only") as stdio:
-            equal([tool["name"] for tool in stdio.ask(request("tools/list"))["result"]["tools"]], ["read_output", "list_processes", "read_file", "list_directory", "search_files", "list_sandboxes"])
+            equal([tool["name"] for tool in stdio.ask(request("tools/list"))["result"]["tools"]], ["read_output", "list_processes", "read_file", "list_directory", "search_files", "list_sandboxes", "explain_denial"])
             equal(code_of(stdio.ask(call("write_file", path="x", text=""))), -32602)
             structured(stdio.ask(call("list_directory")))
         with Stdio("--socket", daemon.path, "--tools", "run_command,read_file") as stdio:

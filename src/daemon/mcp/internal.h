@@ -170,7 +170,7 @@ int mcp_tool_is_served(const struct mcp_exchange *x, size_t index);
 int mcp_arguments_check(const struct mcp_exchange *x, struct cloche_err *e);
 void mcp_tool_run(struct mcp_exchange *x);
 
-const char *mcp_text(const json_t *object, const char *name); /* NULL: absent, or no text */
+const char *mcp_text(const json_t *object, const char *name); /* NULL: absent, or no text, or with NUL in it */
 json_int_t mcp_count(const struct mcp_exchange *x, const char *name, json_int_t absent);
 
 /* The handlers. */
@@ -192,6 +192,7 @@ void mcp_fork_sandbox(struct mcp_exchange *x);
 void mcp_checkpoint(struct mcp_exchange *x);
 void mcp_rollback(struct mcp_exchange *x);
 void mcp_expose_port(struct mcp_exchange *x);
+void mcp_explain_denial(struct mcp_exchange *x);
 
 /* A process of the core as the tools show it; a new reference. */
 json_t *mcp_process_of(const json_t *process);

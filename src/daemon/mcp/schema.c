@@ -76,6 +76,7 @@ static void (*const handlers[MCP_TOOL_COUNT])(struct mcp_exchange *x) = {
         [MCP_CHECKPOINT] = mcp_checkpoint,
         [MCP_ROLLBACK] = mcp_rollback,
         [MCP_EXPOSE_PORT] = mcp_expose_port,
+        [MCP_EXPLAIN_DENIAL] = mcp_explain_denial,
 };
 
 /* -- schemas ----------------------------------------------------------------------------------------------------- */
@@ -377,7 +378,10 @@ void mcp_tool_run(struct mcp_exchange *x)
 
 const char *mcp_text(const json_t *object, const char *name)
 {
-        return json_string_value(json_object_get(object, name));
+        const json_t *value = json_object_get(object, name);
+        const char *text = json_string_value(value);
+
+        return text && strlen(text) == json_string_length(value) ? text : NULL;
 }
 
 json_int_t mcp_count(const struct mcp_exchange *x, const char *name, json_int_t absent)
