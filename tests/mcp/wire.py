@@ -35,7 +35,7 @@ def texts(answer):
 
 def check_eras(http):
     started = http.ask(request("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo={"name": "x", "version": "1"}))["result"]
-    equal((started["protocolVersion"], started["capabilities"], started["serverInfo"]["name"]), ("2025-06-18", {"tools": {}}, "cloche"))
+    equal((started["protocolVersion"], started["capabilities"], started["serverInfo"]["name"]), ("2025-06-18", {"completions": {}, "prompts": {}, "resources": {}, "tools": {}}, "cloche"))
     equal(http.ask(request("initialize", protocolVersion="1.0"))["result"]["protocolVersion"], "2025-11-25")
     equal(http.send({"jsonrpc": "2.0", "method": "notifications/initialized"})[0::2], (202, None))
     equal(http.ask(request("ping", "text"), MCP_Protocol_Version="2025-11-25"), {"jsonrpc": "2.0", "id": "text", "result": {}})
@@ -162,7 +162,8 @@ def check_processes(http):
     equal((got["end"], got["status"], got["exit_code"]), (True, "failed", 7))
     other = ask("run_command", command="cat; exec sleep 600", background=True, stdin="all of it")["process"]
     equal(ask("read_output", process=other, wait_s=60)["data"], "all of it")
-    equal({row["process"]: row["status"] for row in ask("list_processes")["processes"]}, {process: "failed", other: "running"})
+    states = {row["process"]: row["status"] for row in ask("list_processes")["processes"]}
+    equal((states[process], states[other]), ("failed", "running"))
     equal(ask("stop_process", process=other)["process"]["status"], "killed")
     for message in (call("read_output"), call("read_output", process="none"), call("read_output", process=other, output="x"), call("read_output", process=other, stream="x"), call("stop_process", process="none"), call("send_input", process="none")):
         equal(code_of(http.ask(message)), -32602, message)
@@ -201,8 +202,11 @@ def check_files(http):
     block = http.ask(call("read_file", path="a/p.png"))["result"]["content"][0]
     equal((block["type"], block["mimeType"], base64.b64decode(block["data"])), ("image", "image/png", PNG))
     http.ask(call("write_file", path="a/x.bin", base64=base64.b64encode(bytes(range(256))).decode()))
-    got = structured(http.ask(call("read_file", path="a/x.bin")))
-    equal((got["bytes"], "text" in got), (256, False))
+    binary = http.ask(call("read_file", path="a/x.bin"))
+    got, [link] = structured(binary), binary["result"]["content"]
+    equal((got["bytes"], "text" in got, link["type"], link["uri"]), (256, False, "resource_link", "cloche://default/files/workspace/a/x.bin"))
+    [read] = http.ask(request("resources/read", uri=link["uri"]))["result"]["contents"]
+    equal(base64.b64decode(read["blob"]), bytes(range(256)))
     http.ask(call("run_command", command="yes 'a line of text' | head -c 200000 > big; mkdir -p deep/er; touch deep/er/$'n\\377'; head -c 100000 /dev/zero | tr '\\0' x > long", cwd="/workspace"))
     got = structured(http.ask(call("read_file", path="big")))
     assert got["truncated"] and 64000 < len(got["text"]) <= 65536 and got["text"].endswith("text\n"), got["lines"]
@@ -213,7 +217,7 @@ def check_files(http):
     equal([(entry["path"], entry["type"], entry["bytes"]) for entry in got["entries"]], [("b.txt", "file", 19), ("p.png", "file", len(PNG)), ("x.bin", "file", 256)])
     deep = [entry["path"] for entry in structured(http.ask(call("list_directory", depth=3)))["entries"]]
     assert "a/p.png" in deep and "deep/er/n\ufffd" in deep, deep
-    equal([entry["path"] for entry in structured(http.ask(call("list_directory", depth=3, glob="**/*.txt")))["entries"]], ["a/b.txt"])
+    equal([entry["path"] for entry in structured(http.ask(call("list_directory", depth=3, glob="a/**/*.txt")))["entries"]], ["a/b.txt"])
     http.ask(call("run_command", command="mkdir many; cd many; touch $(seq 1200); cd ..", cwd="/workspace"))
     got = structured(http.ask(call("list_directory", path="many")))
     equal((len(got["entries"]), got["truncated"]), (1000, True))
@@ -291,12 +295,55 @@ def check_denials(http):
         equal(code_of(http.ask(call("explain_denial", **arguments))), -32602)
 
 
+def check_resources(http):
+    equal(http.ask(request("resources/list"))["result"], {"resources": []})  # nothing is made for it
+    assert "default" not in [box["sandbox"] for box in structured(http.ask(call("list_sandboxes")))["sandboxes"]]
+    http.ask(call("write_file", path="sub dir/ä%.txt", text="text\n"))
+    http.ask(call("write_file", path="later", text="x"))
+    http.ask(call("run_command", command="touch -d '2020-01-01' 'sub dir/ä%.txt'; printf x > $'sub dir/\\377'", cwd="/workspace"))
+    listed = http.ask(request("resources/list"))["result"]["resources"]
+    equal([(row["name"], row["uri"], row["size"]) for row in listed], [("later", "cloche://default/files/workspace/later", 1), ("sub dir/ä%.txt", "cloche://default/files/workspace/sub%20dir/%c3%a4%25.txt", 5)])
+    [read] = http.ask(request("resources/read", uri=listed[1]["uri"]))["result"]["contents"]
+    equal((read["text"], read["uri"]), ("text\n", listed[1]["uri"]))
+    equal(len(http.ask(request("resources/templates/list"))["result"]["resourceTemplates"]), 3)
+    process = structured(http.ask(call("run_command", command="echo printed", background=True)))["process"]
+    structured(http.ask(call("read_output", process=process, wait_s=60)))
+    equal(http.ask(request("resources/read", uri=f"cloche://default/processes/{process}/stdout"))["result"]["contents"][0]["text"], "printed\n")
+    structured(http.ask(call("run_code", code="answer = 42", context="vars")))
+    assert "answer" in http.ask(request("resources/read", uri="cloche://default/contexts/vars/variables"))["result"]["contents"][0]["text"]
+    for uri in ("cloche://default/files/workspace/none", "cloche://nobody/files/etc/passwd", "cloche://default/files/", "cloche://default/files/%00", "cloche://default/files/%4", "cloche://default/x", "file:///etc/passwd", "cloche://", "cloche://default/processes/none/stdout"):
+        answer = http.ask(request("resources/read", uri=uri))
+        equal((code_of(answer), answer["error"]["data"]), (-32002, {"uri": uri}))
+        equal(code_of(http.ask_modern(modern("resources/read", uri=uri))[1]), -32602)
+    assert http.ask_modern(modern("resources/list"))[1]["result"]["ttlMs"] == 0
+
+
+def check_prompts(http):
+    def complete(name, value, **more):
+        return http.ask(request("completion/complete", ref={"type": "ref/prompt", "name": "analyze-data"}, argument={"name": name, "value": value}, **more))["result"]["completion"]
+
+    listed = http.ask(request("prompts/list"))["result"]["prompts"]
+    equal([prompt["name"] for prompt in listed], ["analyze-data", "debug-program", "review-changes"])
+    got = http.ask(request("prompts/get", name="analyze-data", arguments={"path": "a.csv", "question": "Why?"}))["result"]
+    text = got["messages"][0]["content"]["text"]
+    assert "the file a.csv of" in text and "Why?" in text, text
+    for params in ({}, {"name": "none"}, {"name": "analyze-data"}, {"name": "analyze-data", "arguments": {"path": 1}}):
+        equal(code_of(http.ask(request("prompts/get", **params))), -32602)
+    equal(complete("sandbox", "defau"), {"values": ["default"], "total": 1, "hasMore": False})
+    equal(complete("path", "/workspace/la")["values"], ["/workspace/later"])
+    equal(complete("path", "workspace/la")["values"], ["workspace/later"])
+    equal(complete("context", "", context={"arguments": {"sandbox": "default"}})["values"], ["vars"])
+    equal(complete("context", "", context={"arguments": {"sandbox": "nobody"}})["values"], [])
+    equal(complete("question", "w")["values"], [])
+    equal(code_of(http.ask(request("completion/complete", ref={"type": "x"}, argument={"name": "a", "value": ""}))), -32602)
+
+
 def test_messages_over_http():
     with Daemon("--mcp", "--preview-host", "preview.test", tcp=True) as daemon:
         http = Http(daemon)
         with daemon.frames(token=daemon.token) as frames:
             frames.call("sandbox.create", sandbox="net", network={"allow": ["permitted.example"]})
-        for check in (check_eras, check_refusals, check_headers, check_tools, check_commands, check_code, check_processes, check_progress, check_files, check_edits, check_sandboxes, check_denials):
+        for check in (check_eras, check_refusals, check_headers, check_resources, check_prompts, check_tools, check_commands, check_code, check_processes, check_progress, check_files, check_edits, check_sandboxes, check_denials):
             check(http)
         assert daemon.stop() == 0, daemon.log_text()
 

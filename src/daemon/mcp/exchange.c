@@ -177,6 +177,7 @@ static unsigned status_of(const struct mcp_exchange *x, enum mcp_error code)
         case MCP_NO_METHOD:
                 return x->is_modern ? 404 : 200;
         case MCP_BAD_PARAMS:
+        case MCP_NO_RESOURCE:
         case MCP_INTERNAL:
         default:
                 return 200;

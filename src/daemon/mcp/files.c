@@ -81,7 +81,7 @@ static void answer_text(struct mcp_exchange *x, const char *bytes, size_t size, 
 static void on_read(struct mcp_exchange *x, const struct door_reply *reply)
 {
         json_int_t total = json_integer_value(json_object_get(reply->result, "total"));
-        const char *mime = mcp_text(reply->result, "mimeType"), *bytes = "";
+        const char *mime = mcp_text(reply->result, "mimeType"), *path = mcp_text(reply->result, "path"), *bytes = "";
         size_t size = 0;
         json_t *block;
 
@@ -94,8 +94,8 @@ static void on_read(struct mcp_exchange *x, const struct door_reply *reply)
                 block = json_pack("{s:s, s:o, s:s}", "type", "image", "data", door_base64(bytes, size), "mimeType",
                                   mime);
         else
-                block = json_pack("{s:s, s:o}", "type", "text", "text",
-                                  json_sprintf("[%lld bytes of %s, which are no text]", (long long)total, mime));
+                block = json_pack("{s:s, s:o, s:s, s:s, s:I}", "type", "resource_link", "uri",
+                                  mcp_file_uri(x->door.sandbox, path), "name", path, "mimeType", mime, "size", total);
         mcp_tool_answer(x, json_pack("[o]", block),
                         json_pack("{s:I, s:b, s:s}", "bytes", total, "truncated", 0, "mime_type", mime), 0);
 }

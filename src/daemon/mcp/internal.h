@@ -39,6 +39,7 @@ enum mcp_error {
         MCP_NO_METHOD = -32601,
         MCP_BAD_PARAMS = -32602,
         MCP_INTERNAL = -32603,
+        MCP_NO_RESOURCE = -32002, /* of the earlier era */
         MCP_HEADER_MISMATCH = -32020,
         MCP_BAD_VERSION = -32022,
 };
@@ -137,6 +138,22 @@ json_t *mcp_server_info(void);
 
 /* Handle a request or a notification. */
 void mcp_dispatch(struct mcp_exchange *x);
+/* Add, in the era that has it, how long the client may keep the result; is_fixed: it changes only
+ * with the daemon. Returns result. */
+json_t *mcp_cached(const struct mcp_exchange *x, json_t *result, int is_fixed);
+/* True if the request was refused, because it has a cursor: each list is one page. */
+int mcp_refuse_cursor(struct mcp_exchange *x);
+
+/* -- resources and prompts (resources.c, prompts.c) -------------------------------------------------------------- */
+
+void mcp_on_resources_list(struct mcp_exchange *x);
+void mcp_on_resource_templates(struct mcp_exchange *x);
+void mcp_on_resources_read(struct mcp_exchange *x);
+void mcp_on_prompts_list(struct mcp_exchange *x);
+void mcp_on_prompts_get(struct mcp_exchange *x);
+void mcp_on_complete(struct mcp_exchange *x);
+/* The URI of a file; path: absolute. */
+json_t *mcp_file_uri(const char *sandbox, const char *path);
 
 /* -- tools ------------------------------------------------------------------------------------------------------- */
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LISTS_TTL_MS 3600000 /* the lists change only with the daemon */
+#define FIXED_TTL_MS 3600000
 
 static const char instructions[] =
         "Cloche runs code that nobody has to trust: each sandbox is a Linux box with files, shells and interpreters of "
@@ -13,19 +13,27 @@ static const char instructions[] =
         "in 'sandbox'; it is made on first use. run_code keeps variables between calls, run_command its directory; "
         "both see the files below /workspace.";
 
-/* This era also states how long, and for whom, the client may keep it. */
-static json_t *cached(const struct mcp_exchange *x, json_t *result)
+json_t *mcp_cached(const struct mcp_exchange *x, json_t *result, int is_fixed)
 {
         if (x->is_modern && result) {
-                json_object_set_new(result, "ttlMs", json_integer(LISTS_TTL_MS));
+                json_object_set_new(result, "ttlMs", json_integer(is_fixed ? FIXED_TTL_MS : 0));
                 json_object_set_new(result, "cacheScope", json_string("private"));
         }
         return result;
 }
 
+int mcp_refuse_cursor(struct mcp_exchange *x)
+{
+        int has_cursor = json_object_get(x->params, "cursor") != NULL;
+
+        if (has_cursor)
+                mcp_refuse(x, MCP_BAD_PARAMS, "params.cursor: there is one page, which has no cursor");
+        return has_cursor;
+}
+
 static json_t *capabilities(void)
 {
-        return json_pack("{s:{}}", "tools");
+        return json_pack("{s:{}, s:{}, s:{}, s:{}}", "completions", "prompts", "resources", "tools");
 }
 
 static void on_initialize(struct mcp_exchange *x)
@@ -44,8 +52,10 @@ static void on_initialize(struct mcp_exchange *x)
 static void on_discover(struct mcp_exchange *x)
 {
         mcp_answer(x,
-                   cached(x, json_pack("{s:o, s:o, s:o, s:s}", "supportedVersions", mcp_versions(), "capabilities",
-                                       capabilities(), "serverInfo", mcp_server_info(), "instructions", instructions)));
+                   mcp_cached(x,
+                              json_pack("{s:o, s:o, s:o, s:s}", "supportedVersions", mcp_versions(), "capabilities",
+                                        capabilities(), "serverInfo", mcp_server_info(), "instructions", instructions),
+                              1));
 }
 
 static void on_ping(struct mcp_exchange *x)
@@ -55,18 +65,16 @@ static void on_ping(struct mcp_exchange *x)
 
 static void on_tools_list(struct mcp_exchange *x)
 {
-        json_t *tools = json_array(), *tool;
+        json_t *tools, *tool;
         size_t i;
 
-        if (json_object_get(x->params, "cursor")) {
-                json_decref(tools);
-                mcp_refuse(x, MCP_BAD_PARAMS, "params.cursor: there is one page, which has no cursor");
+        if (mcp_refuse_cursor(x))
                 return;
-        }
+        tools = json_array();
         json_array_foreach (x->door.daemon->mcp->tools, i, tool)
                 if (mcp_tool_is_served(x, i))
                         json_array_append(tools, tool);
-        mcp_answer(x, cached(x, json_pack("{s:o}", "tools", tools)));
+        mcp_answer(x, mcp_cached(x, json_pack("{s:o}", "tools", tools), 1));
 }
 
 static void on_tools_call(struct mcp_exchange *x)
@@ -132,6 +140,12 @@ static const struct method {
         {"server/discover", LEGACY | MODERN, 0, on_discover},
         {"tools/list", LEGACY | MODERN, 0, on_tools_list},
         {"tools/call", LEGACY | MODERN, 0, on_tools_call},
+        {"resources/list", LEGACY | MODERN, 0, mcp_on_resources_list},
+        {"resources/templates/list", LEGACY | MODERN, 0, mcp_on_resource_templates},
+        {"resources/read", LEGACY | MODERN, 0, mcp_on_resources_read},
+        {"prompts/list", LEGACY | MODERN, 0, mcp_on_prompts_list},
+        {"prompts/get", LEGACY | MODERN, 0, mcp_on_prompts_get},
+        {"completion/complete", LEGACY | MODERN, 0, mcp_on_complete},
         {"notifications/cancelled", LEGACY | MODERN, 1, on_cancelled},
 };
 
