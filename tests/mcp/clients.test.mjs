@@ -43,6 +43,12 @@ for (const [name, client, transport] of ways)
                         await call("write_file", { path: "é ü.txt", text: "text\n" });
                         assert.equal((await call("read_file", { path: "é ü.txt" })).structuredContent.text, "text\n");
                         assert.equal((await call("list_directory", {})).structuredContent.truncated, false);
+                        const { resources } = await agent.listResources();
+                        assert.deepEqual([Array.isArray(resources), (await agent.readResource({ uri: "cloche://genuine/files/workspace/%c3%a9%20%c3%bc.txt" })).contents[0].text], [true, "text\n"]);
+                        assert.equal((await agent.listResourceTemplates()).resourceTemplates.length, 3);
+                        assert.match((await agent.getPrompt({ name: "debug-program", arguments: { command: "make" } })).messages[0].content.text, /make/);
+                        assert.equal((await agent.listPrompts()).prompts.length, 3);
+                        assert.deepEqual((await agent.complete({ ref: { type: "ref/prompt", name: "review-changes" }, argument: { name: "sandbox", value: "genui" } })).completion.values, ["genuine"]);
                         const told = [];
                         // The command ends only when its progress has arrived.
                         const onprogress = ({ progress, message }) => { told.push([progress, message]); call("write_file", { path: "/tmp/told", text: "" }); };

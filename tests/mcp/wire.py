@@ -412,6 +412,14 @@ def test_options_of_the_command():
             structured(stdio.ask(call("list_directory")))
         with Stdio("--socket", daemon.path, "--tools", "run_command,read_file") as stdio:
             equal([tool["name"] for tool in stdio.ask(request("tools/list"))["result"]["tools"]], ["run_command", "read_file"])
+        with Stdio("--socket", daemon.path, "--sandbox", "mine") as one, Stdio("--socket", daemon.path, "--sandbox", "mine") as other:
+            one.write(call("run_command", 7, command="until [ -e there ]; do sleep 0.01; done; cat there"))
+            structured(other.ask(call("write_file", 7, path="there", text="by the other")))
+            equal(structured(one.read())["stdout"], "by the other")
+            one.write(call("run_command", 8, command="touch begun; sleep 600"))
+            structured(other.ask(call("run_command", 8, command="until [ -e begun ]; do sleep 0.01; done", session="watch")))
+            other.write({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 8}})  # its own, which is answered
+            equal(structured(other.ask(call("run_command", 9, command="pgrep -xc sleep", session="watch")))["stdout"], "1\n")
         with daemon.frames() as frames:
             equal([box["sandbox"] for box in frames.call("sandbox.list")["sandboxes"]], ["mine"])
         assert daemon.stop() == 0, daemon.log_text()

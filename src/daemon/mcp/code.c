@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define TIMEOUT_S 60
+#define DISPLAYS_MAX 100
 
 struct cell {
         struct mcp_cut stdout, stderr;
@@ -29,44 +30,26 @@ static void cell_done(void *state)
 
 /* -- displays ---------------------------------------------------------------------------------------------------- */
 
-static const char *const images[] = {"image/png", "image/jpeg", "image/gif", "image/webp"};
+#define SVG "image/svg+xml"
+
+/* The best form first. */
+static const char *const images[] = {"image/png", "image/jpeg", "image/gif", "image/webp", SVG};
 
 /* An image is text in base64, or bytes. */
-static json_t *image_block(struct cell *cell, const char *mime, const json_t *value, const struct buf *attachments)
+static json_t *image_block(const char *mime, const json_t *value, const char *bytes, size_t size)
 {
-        const char *bytes;
-        size_t size;
-        json_t *data;
+        json_t *data = json_is_string(value) ? json_incref((json_t *)value) : door_base64(bytes, size);
 
-        if (!door_bytes(value, attachments, &bytes, &size))
-                return NULL;
-        if (cell->image_count >= MCP_IMAGES_MAX || cell->image_bytes + size > MCP_IMAGE_BYTES) {
-                cell->is_short = 1;
-                return json_pack("{s:s, s:s}", "type", "text", "text",
-                                 "[an image is left out: too many, or too large]");
-        }
-        cell->image_count++;
-        cell->image_bytes += size;
-        data = json_is_string(value) ? json_incref((json_t *)value) : door_base64(bytes, size);
         return json_pack("{s:s, s:o, s:s}", "type", "image", "data", data, "mimeType", mime);
 }
 
-static json_t *svg_block(const struct mcp_exchange *x, struct cell *cell, const json_t *value,
-                         const struct buf *attachments)
+/* Drawings are text, which the models' own interfaces do not take as an image. */
+static json_t *svg_block(const struct mcp_exchange *x, const char *bytes, size_t size)
 {
-        const char *bytes;
-        size_t size;
+        const struct cell *cell = x->state;
 
-        if (!door_bytes(value, attachments, &bytes, &size))
-                return NULL;
-        if (cell->image_count >= MCP_IMAGES_MAX || cell->image_bytes + size > MCP_IMAGE_BYTES) {
-                cell->is_short = 1;
-                return json_pack("{s:s, s:s}", "type", "text", "text",
-                                 "[an image is left out: too many, or too large]");
-        }
-        cell->image_bytes += size;
         return json_pack("{s:s, s:{s:o, s:s, s:o}}", "type", "resource", "resource", "uri",
-                         json_sprintf("cloche://%s/displays/%zu.svg", x->door.sandbox, ++cell->image_count), "mimeType",
+                         json_sprintf("cloche://%s/displays/%zu.svg", x->door.sandbox, cell->image_count), "mimeType",
                          "image/svg+xml", "text", json_valid_text(bytes, size));
 }
 
@@ -81,51 +64,85 @@ static json_t *text_of(struct cell *cell, const json_t *value, const struct buf 
         return mcp_cut_of(bytes, size);
 }
 
-/* The best form of a display; NULL: text, or none. */
-static json_t *picture_of(const struct mcp_exchange *x, const json_t *data, const struct buf *attachments)
-{
-        const json_t *svg = json_object_get(data, "image/svg+xml");
-
-        for (size_t i = 0; i < sizeof(images) / sizeof(images[0]); i++) {
-                const json_t *value = json_object_get(data, images[i]);
-
-                if (value)
-                        return image_block(x->state, images[i], value, attachments);
-        }
-        return svg ? svg_block(x, x->state, svg, attachments) : NULL;
-}
-
-/* Replace the display of the same id; else add it. block: stolen. */
-static void put_block(struct cell *cell, const json_t *id, json_t *block)
+/* The display of an id that is shown already; NULL: none. */
+static json_t *find_shown(const struct cell *cell, const json_t *id)
 {
         size_t i;
         json_t *shown;
 
         json_array_foreach (cell->displays, i, shown)
-                if (id && json_equal(json_object_get(shown, "id"), id)) {
-                        json_object_set_new(shown, "block", block);
-                        return;
-                }
-        json_array_append_new(cell->displays, json_pack("{s:O*, s:o}", "id", id, "block", block));
+                if (id && json_equal(json_object_get(shown, "id"), id))
+                        return shown;
+        return NULL;
+}
+
+/* An image takes the place of its earlier form, also in the bounds. */
+static void release_image(struct cell *cell, const json_t *shown)
+{
+        json_int_t size = json_integer_value(json_object_get(shown, "bytes"));
+
+        if (size > 0) {
+                cell->image_count--;
+                cell->image_bytes -= (size_t)size;
+        }
+}
+
+/* The best form of a display that is no text; NULL: none, or it does not fit. *ret_bytes: its
+ * size. */
+static json_t *picture_of(const struct mcp_exchange *x, const json_t *data, const struct buf *attachments,
+                          size_t *ret_bytes)
+{
+        struct cell *cell = x->state;
+        const char *bytes, *mime = NULL;
+        size_t size;
+
+        for (size_t i = 0; !mime && i < sizeof(images) / sizeof(images[0]); i++)
+                mime = json_object_get(data, images[i]) ? images[i] : NULL;
+        if (!mime || !door_bytes(json_object_get(data, mime), attachments, &bytes, &size) || size == 0)
+                return NULL;
+        if (cell->image_count >= MCP_IMAGES_MAX || cell->image_bytes + size > MCP_IMAGE_BYTES) {
+                cell->is_short = 1;
+                return NULL;
+        }
+        cell->image_count++;
+        cell->image_bytes += size;
+        *ret_bytes = size;
+        return strcmp(mime, SVG) == 0 ? svg_block(x, bytes, size)
+                                      : image_block(mime, json_object_get(data, mime), bytes, size);
+}
+
+/* block: stolen. */
+static void put_block(struct cell *cell, json_t *shown, const json_t *id, json_t *block, size_t bytes)
+{
+        json_t *display = json_pack("{s:O*, s:o, s:I}", "id", id, "block", block, "bytes", (json_int_t)bytes);
+
+        if (shown)
+                json_object_update(shown, display);
+        else if (json_array_size(cell->displays) < DISPLAYS_MAX)
+                json_array_append(cell->displays, display);
+        else
+                cell->is_short = 1;
+        json_decref(display);
 }
 
 static void on_display(struct mcp_exchange *x, const json_t *about, const struct buf *attachments)
 {
-        const json_t *data = json_object_get(about, "data");
-        json_t *block = picture_of(x, data, attachments),
-               *text = text_of(x->state, json_object_get(data, "text/plain"), attachments);
         struct cell *cell = x->state;
+        const json_t *data = json_object_get(about, "data"), *id = json_object_get(about, "displayId");
+        json_t *shown = find_shown(cell, id), *block, *text;
+        size_t bytes = 0;
 
+        release_image(cell, shown);
+        block = picture_of(x, data, attachments, &bytes);
+        text = text_of(cell, json_object_get(data, "text/plain"), attachments);
         if (json_is_true(json_object_get(about, "isResult")) && text) {
                 json_decref(cell->result);
                 cell->result = json_incref(text);
-        } else if (!block && text && json_array_size(cell->displays) < 100) {
+        } else if (!block && text) {
                 block = mcp_text_block(text);
-        } else if (!block) {
-                cell->is_short = 1;
         }
         if (block)
-                put_block(cell, json_object_get(about, "displayId"), block);
+                put_block(cell, shown, id, block, bytes);
         json_decref(text);
 }
 

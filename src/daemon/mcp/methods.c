@@ -115,6 +115,7 @@ static void on_cancelled(struct mcp_exchange *x)
 
         TAILQ_FOREACH (other, &x->door.daemon->mcp->exchanges, link)
                 if (id && other->id && is_of_same_client(x, other) && json_equal(other->id, id)) {
+                        mcp_call_off(other);
                         other->carrier->answer(other, 202, NULL);
                         break;
                 }

@@ -13,6 +13,7 @@ struct mcp_job {
         const struct operation *operation;
         struct mcp_exchange *exchange;
         json_t *params; /* the exchange refers to them */
+        size_t bytes;
 };
 
 static void job_free(struct mcp_job *job)
@@ -23,6 +24,7 @@ static void job_free(struct mcp_job *job)
         if (job->exchange)
                 mcp_exchange_free(job->exchange);
         json_decref(job->params);
+        d->request_bytes -= job->bytes;
         free(job);
         daemon_check_stop(d);
 }
@@ -106,7 +108,9 @@ int mcp_operate(const struct client_request *request, json_t **ret, struct cloch
         }
         job->operation = request->operation;
         job->params = json_incref((json_t *)request->params);
+        job->bytes = request->bytes;
         client_pending_add(&job->pending, &kind, request);
+        job->pending.daemon->request_bytes += job->bytes;
         x = job->exchange;
         x->connection = request->client;
         x->is_read_only = json_is_true(json_object_get(job->params, "readOnly"));

@@ -180,7 +180,10 @@ static void mcp_head(struct connection *c, struct http_request *request)
 static void preflight(struct http_request *request)
 {
         http_add_header(request, "Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE");
-        http_add_header(request, "Access-Control-Allow-Headers", "Authorization, Content-Type, Range");
+        http_add_header(request, "Access-Control-Allow-Headers",
+                        "Authorization, Content-Type, Range, MCP-Protocol-Version, Mcp-Method, Mcp-Name, "
+                        "Mcp-Param-Sandbox, "
+                        "Mcp-Session-Id");
         http_answer(request, 204, NULL, "", 0);
 }
 
