@@ -10,7 +10,8 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 from messages import META, MODERN, Http, Stdio, call, modern, request
-from cloche import SOURCE, equal
+from cloche import SOURCE, cli, equal
+from image_trees import copy_programs, make_shell
 from rpc import HANG, Daemon
 
 LEGACY = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
@@ -260,6 +261,9 @@ def check_sandboxes(http):
     made = ask("create_sandbox", sandbox="made", env={"A": "b"}, memory_mb=256, timeout_s=3600)
     equal((made["sandbox"], made["created"], "ends_at" in made), ("made", True, True))
     equal(ask("create_sandbox", sandbox="made")["created"], False)
+    ask("create_sandbox", sandbox="shell", image="tools:1")
+    equal(ask("run_command", sandbox="shell", command="cat /etc/of-the-image")["stdout"], "yes\n")
+    equal(code_of(http.ask(call("create_sandbox", image="no-such:1"))), -32602)
     equal(ask("run_command", command="echo $A; echo one > f; mkdir d; cd d", sandbox="made")["stdout"], "b\n")
     name = ask("create_sandbox")["sandbox"]
     [copy] = ask("fork_sandbox", sandbox="made")["sandboxes"]
@@ -339,7 +343,12 @@ def check_prompts(http):
 
 
 def test_messages_over_http():
-    with Daemon("--mcp", "--preview-host", "preview.test", tcp=True) as daemon:
+    root = make_shell()
+    with open(os.path.join(root, "etc/of-the-image"), "w") as file:
+        file.write("yes\n")
+    copy_programs(root, "/bin/cat")
+    equal(cli("image", "import", "--images", "images", root, "tools:1").code, 0)
+    with Daemon("--mcp", "--preview-host", "preview.test", "--images", os.path.abspath("images"), tcp=True) as daemon:
         http = Http(daemon)
         with daemon.frames(token=daemon.token) as frames:
             frames.call("sandbox.create", sandbox="net", network={"allow": ["permitted.example"]})

@@ -2,6 +2,12 @@
  * daemon's user. */
 #include "internal.h"
 
+#include "daemon/images/names.h"
+#include "daemon/images/program.h"
+
+#include "base/err.h"
+
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,10 +45,11 @@ static void on_created(struct mcp_exchange *x, const struct door_reply *reply)
                structured);
 }
 
-void mcp_create_sandbox(struct mcp_exchange *x)
+static json_t *options_of(const struct mcp_exchange *x)
 {
         json_int_t memory_mb = mcp_count(x, "memory_mb", 0), lifetime_s = mcp_count(x, "timeout_s", 0);
-        json_t *params = json_pack("{s:O*}", "env", json_object_get(x->arguments, "env"));
+        json_t *params = json_pack("{s:O*, s:O*}", "env", json_object_get(x->arguments, "env"), "image",
+                                   json_object_get(x->arguments, "image"));
 
         if (memory_mb)
                 json_object_set_new(params, "limits", json_pack("{s:I}", "memoryBytes", memory_mb << 20));
@@ -50,9 +57,40 @@ void mcp_create_sandbox(struct mcp_exchange *x)
                 json_object_set_new(params, "lifetimeMs", json_integer(lifetime_s * 1000));
                 json_object_set_new(params, "endAction", json_string("delete"));
         }
+        return params;
+}
+
+static void on_image(void *data, const json_t *result, const struct cloche_err *e)
+{
+        struct mcp_exchange *x = data;
+        json_t *params = options_of(x);
+        struct cloche_err own = {0};
+
+        x->door.image = NULL;
+        if (!e && (!params || image_name_put(params, result, 1) < 0)) {
+                err_os(&own, CLOCHE_E_RESOURCE, ENOMEM, "read the image");
+                e = &own;
+        }
+        if (e) {
+                json_decref(params);
+                mcp_tool_fail(x, e);
+        } else {
+                mcp_call(x, "sandbox.create", params, NULL, on_created);
+        }
+}
+
+void mcp_create_sandbox(struct mcp_exchange *x)
+{
+        const json_t *image = json_object_get(x->arguments, "image");
+        struct cloche_err e = {0};
+
         if (!json_object_get(x->arguments, "sandbox"))
                 rename_door(x, NULL);
-        mcp_call(x, "sandbox.create", params, NULL, on_created);
+        if (!image)
+                mcp_call(x, "sandbox.create", options_of(x), NULL, on_created);
+        else if (images_read(x->door.daemon, "resolve", json_pack("{s:O}", "name", image), on_image, x, &x->door.image,
+                             &e) < 0)
+                mcp_tool_fail(x, &e);
 }
 
 static void on_deleted(struct mcp_exchange *x, const struct door_reply *reply)
