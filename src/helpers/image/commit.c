@@ -267,8 +267,8 @@ static int apply_changes(struct import *import, struct image_tree *tree, int sou
         return r;
 }
 
-static int make_tree(struct import *import, const struct commit_options *options, int base_fd, int source_fd,
-                     struct cloche_err *e)
+static int make_tree(struct import *import, const struct commit_options *options, int base_fd, const json_t *below,
+                     struct listing_base *base, int source_fd, struct cloche_err *e)
 {
         struct image_tree *tree = malloc(sizeof(*tree));
         _cleanup_fd_ int top_fd = -EBADF;
@@ -282,7 +282,11 @@ static int make_tree(struct import *import, const struct commit_options *options
         r = import_make_tree(import, &top_fd, e);
         tree->top_fd = top_fd;
         if (r == 0)
-                r = image_tree_begin_with(tree, base_fd, e);
+                r = image_tree_begin_with(tree, base_fd, base, e);
+        tree->bytes = (uint64_t)json_integer_value(json_object_get(below, "size"));
+        /* Lines of a listing that is not that of this tree are of no use. The top has one, too. */
+        if (tree->entries + 1 != (uint64_t)json_integer_value(json_object_get(below, "entries")))
+                base->count = 0;
         crash_point();
         if (r == 0 && options->changes)
                 r = apply_changes(import, tree, source_fd, e);
@@ -295,24 +299,25 @@ static int make_tree(struct import *import, const struct commit_options *options
         return r;
 }
 
-static int commit_tree(struct import *import, const struct commit_options *options, int base_fd, const char *hex,
+static int commit_tree(struct import *import, const struct commit_options *options, int base_fd, const json_t *below,
                        int source_fd, json_t **ret, struct cloche_err *e)
 {
         char name[STORE_TREE_NAME_SIZE];
         _cleanup_fd_ int listing_fd = -EBADF;
-        struct listing_base base = {.tree_fd = base_fd};
+        struct listing_base base = {0};
         int r = incoming_begin(import->store, &import->incoming, e);
 
         if (r < 0)
                 return r;
         /* Without a listing all files are read. */
-        store_tree_name(name, hex, STORE_LISTING);
+        store_tree_name(name, record_tree(below), STORE_LISTING);
         base.listing_fd = listing_fd = openat(import->store->trees_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
         import->base = &base;
-        r = make_tree(import, options, base_fd, source_fd, e);
+        r = make_tree(import, options, base_fd, below, &base, source_fd, e);
         if (r == 0)
                 r = import_commit(import, ret, e);
         incoming_end(import->store, &import->incoming);
+        free(base.inodes);
         import->base = NULL;
         return r;
 }
@@ -375,7 +380,7 @@ static int commit_on_base(struct import *import, int source_fd, const struct com
                 import->drops = json_incref(json_object_get(record, "dropped"));
                 r = import_commit_again(import, base_fd, record, ret, e);
         } else if (r == 0) {
-                r = commit_tree(import, options, base_fd, record_tree(record), source_fd, ret, e);
+                r = commit_tree(import, options, base_fd, record, source_fd, ret, e);
         }
         json_decref(record);
         return r;

@@ -25,10 +25,26 @@ static void sort(struct names *names)
                 qsort(names->items, names->count, sizeof(names->items[0]), compare);
 }
 
+/* The text of an item lies behind its facts. */
+struct named {
+        struct names_facts facts;
+        char text[];
+};
+
+static struct named *named_of(char *item)
+{
+        return (struct named *)(item - offsetof(struct named, text));
+}
+
+struct names_facts names_facts(const char *item)
+{
+        return named_of((char *)item)->facts;
+}
+
 static void cut(struct names *names, size_t count)
 {
         while (names->count > count)
-                free(names->items[--names->count]);
+                free(named_of(names->items[--names->count]));
 }
 
 void names_done(struct names *names)
@@ -38,19 +54,20 @@ void names_done(struct names *names)
         *names = (struct names){0};
 }
 
-static int add(struct names *names, const char *name, const char *ending)
+static int add(struct names *names, const struct dirent *entry, const char *ending)
 {
-        size_t size = strlen(name), ending_size = strlen(ending);
-        char *item;
+        size_t size = strlen(entry->d_name), ending_size = strlen(ending);
+        struct named *named;
 
         if (ARRAY_GROW(names->items, names->count, names->room) < 0)
                 return -ENOMEM;
-        item = malloc(size + ending_size + 1);
-        if (!item)
+        named = malloc(sizeof(*named) + size + ending_size + 1);
+        if (!named)
                 return -ENOMEM;
-        memcpy(item, name, size);
-        memcpy(item + size, ending, ending_size + 1);
-        names->items[names->count++] = item;
+        named->facts = (struct names_facts){entry->d_ino, entry->d_type == DT_UNKNOWN ? 0 : DTTOIF(entry->d_type)};
+        memcpy(named->text, entry->d_name, size);
+        memcpy(named->text + size, ending, ending_size + 1);
+        names->items[names->count++] = named->text;
         return 0;
 }
 
@@ -90,10 +107,10 @@ static int take(int dir_fd, const struct dirent *entry, const struct names_wante
             (wanted->skips_hidden && entry->d_name[0] == '.'))
                 return 0;
         if (!wanted->after || is_behind(wanted, entry->d_name, "", 0))
-                r = add(names, entry->d_name, "");
+                r = add(names, entry, "");
         if (r == 0 && wanted->with_descents && is_directory(dir_fd, entry) &&
             (!wanted->after || is_behind(wanted, entry->d_name, "/", 1)))
-                r = add(names, entry->d_name, "/");
+                r = add(names, entry, "/");
         return r;
 }
 

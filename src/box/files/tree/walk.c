@@ -159,6 +159,16 @@ static int is_elsewhere(const struct walk *w, int dir_fd, const char *name)
                makedev(status.stx_dev_major, status.stx_dev_minor) != w->options->device;
 }
 
+static int look(const struct walk *w, int dir_fd, const char *item, struct stat *ret)
+{
+        const struct names_facts facts = names_facts(item);
+
+        if (!w->options->is_brief || !facts.kind)
+                return fstatat(dir_fd, item, ret, AT_SYMLINK_NOFOLLOW);
+        *ret = (struct stat){.st_ino = facts.inode, .st_mode = facts.kind};
+        return 0;
+}
+
 static int take(struct walk *w, char *item, struct cloche_err *e)
 {
         struct level *level = &w->levels[w->depth - 1];
@@ -172,7 +182,7 @@ static int take(struct walk *w, char *item, struct cloche_err *e)
                 return request_no_memory(e);
         if (is_elsewhere(w, level->fd, item))
                 return 0;
-        if (fstatat(level->fd, item, &status, AT_SYMLINK_NOFOLLOW) < 0) {
+        if (look(w, level->fd, item, &status) < 0) {
                 /* ENOTCONN: a mount whose server has ended. */
                 if (errno == ENOENT || errno == ENOTCONN || (errno == EACCES && w->options->skips_denied))
                         return 0;

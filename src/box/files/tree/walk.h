@@ -16,8 +16,8 @@ enum walk_event {
 struct walk_entry {
         const char *path; /* below the walked directory */
         const char *name;
-        int dir_fd; /* the directory that contains name */
-        const struct stat *status;
+        int dir_fd;                /* the directory that contains name */
+        const struct stat *status; /* with is_brief: of an entry that was found its kind and its inode alone */
 };
 
 enum { WALK_ON = 0, WALK_PASS_OVER = 1, WALK_STOP = 2 };
@@ -29,6 +29,7 @@ struct walk_options {
         void *data;
         unsigned is_by_path : 1;   /* sort by bytes of the path; contents may follow later; no ENTER, no LEAVE */
         unsigned is_flat : 1;      /* do not descend */
+        unsigned is_brief : 1;     /* ask for no attributes of entries; not with device */
         unsigned skips_hidden : 1; /* skip names that begin with a dot and their contents */
         unsigned skips_denied : 1; /* unreadable directories count as empty */
         dev_t device;              /* entries on others are passed over without a request to their server; 0: none is */

@@ -2,9 +2,11 @@
  * the store and the source. */
 #include "tree.h"
 
+#include "base/array.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "box/files/tree/walk.h"
+#include "helpers/image/tree/listing.h"
 
 #include <fcntl.h>
 #include <linux/limits.h>
@@ -13,10 +15,12 @@
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
+#define NEW_MODE 0700           /* of directories, until their contents are there */
 #define NAMES_BYTES (64u << 10) /* of all extended attributes of a file: listxattr(2) */
 
 struct begin {
         struct image_tree *tree;
+        struct listing_base *base;
         char names[NAMES_BYTES], value[XATTR_SIZE_MAX];
 };
 
@@ -42,9 +46,11 @@ static int set_facts(const struct image_tree *tree, int fd, const struct stat *s
                      struct cloche_err *e)
 {
         const struct timespec times[2] = {status->st_mtim, status->st_mtim};
+        const bool is_ours = status->st_uid == geteuid() && status->st_gid == getegid();
 
-        if ((tree->keeps_ids && fchown(fd, status->st_uid, status->st_gid) < 0) ||
-            fchmod(fd, status->st_mode & 07777) < 0 || futimens(fd, times) < 0)
+        if ((tree->keeps_ids && !is_ours && fchown(fd, status->st_uid, status->st_gid) < 0) ||
+            ((status->st_mode & 07777) != NEW_MODE && fchmod(fd, status->st_mode & 07777) < 0) ||
+            futimens(fd, times) < 0)
                 return image_tree_failed(errno, path, e);
         return 0;
 }
@@ -77,7 +83,7 @@ static int make_directory(struct begin *b, const struct walk_entry *entry, const
         _cleanup_fd_ int from_fd = openat(entry->dir_fd, entry->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
                          fd = -EBADF;
 
-        if (from_fd < 0 || mkdirat(b->tree->dir_fd, name, 0700) < 0)
+        if (from_fd < 0 || mkdirat(b->tree->dir_fd, name, NEW_MODE) < 0)
                 return image_tree_failed(errno, entry->path, e);
         fd = openat(b->tree->dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         return fd < 0 ? image_tree_failed(errno, entry->path, e) : copy_attributes(b, from_fd, fd, entry->path, e);
@@ -92,10 +98,14 @@ static int leave_directory(struct begin *b, const struct walk_entry *entry, cons
                       : set_facts(b->tree, fd, entry->status, entry->path, e);
 }
 
-static int link_file(const struct image_tree *tree, const struct walk_entry *entry, const char *name,
-                     struct cloche_err *e)
+static int link_file(const struct begin *b, const struct walk_entry *entry, const char *name, struct cloche_err *e)
 {
-        if (linkat(entry->dir_fd, entry->name, tree->dir_fd, name, 0) == 0)
+        struct listing_base *base = b->base;
+
+        if (ARRAY_GROW(base->inodes, base->count, base->room) < 0)
+                return work_no_memory(e);
+        base->inodes[base->count++] = entry->status->st_ino;
+        if (linkat(entry->dir_fd, entry->name, b->tree->dir_fd, name, 0) == 0)
                 return 0;
         return errno == EMLINK ? err_set(e, CLOCHE_E_RESOURCE,
                                          "%.120s is in as many trees of the image store as its file system permits: "
@@ -116,22 +126,21 @@ static int on_entry(void *data, enum walk_event event, const struct walk_entry *
         if (event != WALK_FOUND)
                 return event == WALK_LEAVE ? leave_directory(b, entry, name, e) : WALK_ON;
         tree->entries++;
-        if (S_ISREG(entry->status->st_mode))
-                tree->bytes += (uint64_t)entry->status->st_size;
-        r = S_ISDIR(entry->status->st_mode) ? make_directory(b, entry, name, e) : link_file(tree, entry, name, e);
+        r = S_ISDIR(entry->status->st_mode) ? make_directory(b, entry, name, e) : link_file(b, entry, name, e);
         return r == 0 && tree->entries % 256 == 0 ? work_go_on(tree->work, tree->phase, tree->bytes, 0, e) : r;
 }
 
-int image_tree_begin_with(struct image_tree *tree, int base_fd, struct cloche_err *e)
+int image_tree_begin_with(struct image_tree *tree, int base_fd, struct listing_base *base, struct cloche_err *e)
 {
         struct begin *b = malloc(sizeof(*b));
-        const struct walk_options walk = {.visit = on_entry, .data = b};
+        const struct walk_options walk = {.visit = on_entry, .data = b, .is_brief = 1};
         struct stat status;
         int r;
 
         if (!b)
                 return work_no_memory(e);
         b->tree = tree;
+        b->base = base;
         r = fstat(base_fd, &status) < 0 ? image_tree_failed(errno, "", e)
                                         : copy_attributes(b, base_fd, tree->top_fd, "", e);
         if (r == 0)

@@ -23,9 +23,11 @@
 /* The lines of the base, in the order of the walk. */
 struct known {
         FILE *file; /* NULL: there is no base */
-        int tree_fd;
+        const struct listing_base *base;
+        size_t next;       /* the number of lines that are of no directory, with this one */
         char *line, *path; /* path: in the line, terminated; NULL: it is over */
         size_t room, size, path_size;
+        uint64_t bytes;    /* of the contents */
         struct buf wanted; /* an escaped path */
 };
 
@@ -100,11 +102,13 @@ static void next_known(struct known *known)
 
         known->path = NULL;
         for (int i = 0; size > 0 && at && i < 6; i++) {
+                known->bytes = i == 4 && *known->line == 'f' ? strtoull(at, NULL, 10) : known->bytes;
                 at = strchr(at, ' ');
                 at = at ? at + 1 : NULL;
         }
         if (size <= 0 || !at || known->line[size - 1] != '\n')
                 return;
+        known->next += *known->line != 'd';
         known->size = (size_t)size - 1;
         known->line[known->size] = '\0';
         known->path = at;
@@ -116,7 +120,7 @@ static void open_known(struct known *known, const struct listing_base *base)
 {
         int fd = base ? dup(base->listing_fd) : -1;
 
-        *known = (struct known){.tree_fd = base ? base->tree_fd : -EBADF, .wanted = BUF_INIT(LINE_BYTES_MAX)};
+        *known = (struct known){.base = base, .wanted = BUF_INIT(LINE_BYTES_MAX)};
         known->file = fd < 0 ? NULL : fdopen(fd, "r");
         if (!known->file && fd >= 0)
                 close(fd);
@@ -132,12 +136,11 @@ static void close_known(struct known *known)
         buf_done(&known->wanted);
 }
 
+/* Both trees are in the store, so on one device. */
 static bool is_same_file(const struct known *known, const struct walk_entry *entry)
 {
-        struct stat other;
-
-        return fstatat(known->tree_fd, entry->path, &other, AT_SYMLINK_NOFOLLOW) == 0 &&
-               other.st_ino == entry->status->st_ino && other.st_dev == entry->status->st_dev;
+        return *known->line != 'd' && known->next <= known->base->count &&
+               known->base->inodes[known->next - 1] == entry->status->st_ino;
 }
 
 /* Use the line of the base, if its file is this one. 1; 0: it is not. */
@@ -162,9 +165,9 @@ static int add_known(struct maker *m, const struct walk_entry *entry, struct clo
                         break;
                 next_known(known);
         }
-        if (r < 0 || order != 0 || *known->line != 'f' || !known->path || !is_same_file(known, entry))
+        if (r < 0 || order != 0 || !known->path || !is_same_file(known, entry))
                 return r;
-        m->ret->bytes += (uint64_t)entry->status->st_size;
+        m->ret->bytes += *known->line == 'f' ? known->bytes : 0;
         r = add(m, known->line, known->size, e);
         return r < 0 ? r : 1;
 }
@@ -288,15 +291,26 @@ static int add_link(struct maker *m, const struct walk_entry *entry, struct cloc
 {
         char target[PATH_MAX], text[24];
         ssize_t size = readlinkat(entry->dir_fd, entry->name, target, sizeof(target));
+        struct stat status;
         int r;
 
-        if (size < 0)
+        if (size < 0 || fstatat(entry->dir_fd, entry->name, &status, AT_SYMLINK_NOFOLLOW) < 0)
                 return failed(e, entry->path);
         snprintf(text, sizeof(text), "%zd", size);
-        r = add_facts(m, 'l', entry->status, text, "-", entry->path, e);
+        r = add_facts(m, 'l', &status, text, "-", entry->path, e);
         if (r == 0)
                 r = add(m, " ", 1, e);
         return r == 0 ? add_escaped(m, target, (size_t)size, e) : r;
+}
+
+/* Made by others. */
+static int add_strange(struct maker *m, const struct walk_entry *entry, struct cloche_err *e)
+{
+        struct stat status;
+
+        if (fstatat(entry->dir_fd, entry->name, &status, AT_SYMLINK_NOFOLLOW) < 0)
+                return failed(e, entry->path);
+        return add_facts(m, '?', &status, "-", "-", entry->path, e);
 }
 
 static int end_line(struct maker *m, struct cloche_err *e)
@@ -316,13 +330,13 @@ static int on_entry(void *data, enum walk_event event, const struct walk_entry *
 
         if (event != WALK_FOUND)
                 return WALK_ON;
-        r = S_ISREG(mode) ? add_known(m, entry, e) : 0;
+        r = S_ISDIR(mode) ? 0 : add_known(m, entry, e);
         if (r != 0)
                 return r < 0 ? r : end_line(m, e);
         if (S_ISLNK(mode)) {
                 r = add_link(m, entry, e);
         } else if (!S_ISREG(mode) && !S_ISDIR(mode)) {
-                r = add_facts(m, '?', entry->status, "-", "-", entry->path, e); /* made by others */
+                r = add_strange(m, entry, e);
         } else {
                 fd = openat(entry->dir_fd, entry->name,
                             O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC |
@@ -338,7 +352,7 @@ int listing_make(int tree_fd, bool keeps_ids, int out_fd, uint64_t bytes_expecte
                  struct work *work, struct listing *ret, struct cloche_err *e)
 {
         struct maker *m = malloc(sizeof(*m));
-        const struct walk_options walk = {.visit = on_entry, .data = m};
+        const struct walk_options walk = {.visit = on_entry, .data = m, .is_brief = 1};
         int r;
 
         if (!m)

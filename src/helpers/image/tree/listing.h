@@ -20,9 +20,11 @@ struct listing {
         uint64_t entries, bytes;
 };
 
-/* Another tree and its listing: a file that both trees have has the same line. */
+/* The listing of another tree: a file that both trees have has the same line. */
 struct listing_base {
-        int tree_fd, listing_fd;
+        int listing_fd; /* -EBADF: none */
+        ino_t *inodes;  /* owned: of all entries of that tree but directories, in its order */
+        size_t count, room;
 };
 
 /* Write the listing of a tree to out_fd. keeps_ids: false: ids of the caller are listed as 0.

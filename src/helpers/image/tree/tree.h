@@ -61,8 +61,11 @@ CLOCHE_MUST_CHECK int image_tree_finish(struct image_tree *tree, struct cloche_e
  * directories: each box adds them. base_fd: the tree below. */
 CLOCHE_MUST_CHECK int image_tree_cut_accounts(const struct image_tree *tree, int base_fd, struct cloche_err *e);
 
-/* Begin with all that another tree has: directories are made, and files are its own files. */
-CLOCHE_MUST_CHECK int image_tree_begin_with(struct image_tree *tree, int base_fd, struct cloche_err *e);
+/* Begin with all that another tree has: directories are made, and files are its own files, whose
+ * numbers are added to base. */
+struct listing_base;
+CLOCHE_MUST_CHECK int image_tree_begin_with(struct image_tree *tree, int base_fd, struct listing_base *base,
+                                            struct cloche_err *e);
 
 /* Parts of the above. */
 
