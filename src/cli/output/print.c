@@ -46,12 +46,17 @@ void print_bytes(FILE *out, const void *bytes, size_t size, enum print_as as)
         const unsigned char *at = bytes, *end = at + size;
 
         while (at < end) {
+                const unsigned char *plain = at;
                 uint32_t character = 0;
-                size_t taken = utf8_decode(at, (size_t)(end - at), &character);
+                size_t taken = 0;
 
-                if (taken && is_plain(character, as))
-                        fwrite(at, 1, taken, out);
-                else if (character == '\\' && taken)
+                while (at < end && (taken = utf8_decode(at, (size_t)(end - at), &character)) && is_plain(character, as))
+                        at += taken;
+                if (at > plain) /* in one piece: stderr has no buffer */
+                        fwrite(plain, 1, (size_t)(at - plain), out);
+                if (at == end)
+                        break;
+                if (character == '\\' && taken)
                         fputs("\\\\", out);
                 else
                         for (size_t i = 0; i < (taken ? taken : 1); i++)
