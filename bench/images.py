@@ -6,7 +6,8 @@
 The image has Debian's python3 and bash, and files of 20 KiB up to 300 MiB. Parts: import (against `tar x`, in turn, on the
 disk and on a tmpfs), shared (a second image that has the first one's files and one more; against mkfs.erofs if it is
 installed), sandbox (one of this image, and one without an image), root (one with a writable root and one with
-root, each with its first command, against a read-only one and the fork and exec of a process), memory (N sandboxes of the image, each with a Python), call
+root, each with its first command, against a read-only one and the fork and exec of a process), commit (of 50 changed
+files, in this image and in one of 300 files), build (20 steps that were built before), memory (N sandboxes of the image, each with a Python), call
 (cold and forked, in the image and without one, in turn)."""
 import argparse
 import contextlib
@@ -23,7 +24,7 @@ import time
 from parts import add_only, parts_of
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PARTS = ("import", "shared", "sandbox", "root", "memory", "call")
+PARTS = ("import", "shared", "sandbox", "root", "commit", "build", "memory", "call")
 IMAGE_BYTES, FILE_BYTES = 300 << 20, 20 << 10
 PAUSE = 0.2  # seconds between two creations: time in which the pool is filled
 PYTHON = {"language": "python", "code": "def f(): return 1", "function": "f"}
@@ -203,6 +204,40 @@ def part_root(bench):
     bench.add("fork and exec of /bin/true and its end, ms", floor)
 
 
+CHANGED, STEPS = 50, 20
+
+
+def commits(bench, store):
+    from rpc import Daemon
+    times = []
+    with Daemon("--images", store, "--image-changes", "owner") as daemon, daemon.frames() as frames:
+        for number in range(3 * bench.options.rounds):
+            frames.call("sandbox.create", sandbox="c", image="one", writableRoot=True)
+            frames.call("exec", sandbox="c", command=f"mkdir -p /usr/share/changed; for i in {{1..{CHANGED}}}; do echo {number} $i >/usr/share/changed/$i; done")
+            times.append(timed(lambda: frames.call("sandbox.commit", sandbox="c")))
+            frames.call("sandbox.delete", sandbox="c")
+    return times
+
+
+def part_commit(bench):
+    from image_trees import make_image
+    small, archive = bench.store(), bench.path("small") + ".tar"
+    ran(["tar", "-C", make_image(bench.path("root")), "-cf", archive, "."])
+    bench.load(small, archive, "one")
+    bench.add(f"commit of {CHANGED} changed files, ms; base: in an image of few files", commits(bench, bench.own_store), commits(bench, small), "200 ms")
+
+
+def part_build(bench):
+    context = bench.path("context")
+    os.mkdir(context)
+    with open(context + "/Dockerfile", "w") as file:
+        file.write("FROM one\n" + "".join(f"RUN echo {number} >/usr/share/step-{number}\n" for number in range(STEPS)))
+    build = [bench.cloche, "image", "build", "--images", bench.own_store, "-t", "built", context]
+    ran(build)
+    bench.add(f"build of {STEPS} steps that were built before, ms; base: cloche --version", [timed(ran, build) for _ in range(10 * bench.options.rounds)],
+              [timed(ran, [bench.cloche, "--version"]) for _ in range(10 * bench.options.rounds)], "100 ms")
+
+
 def memory_of(pid):
     """Bytes of file pages: resident, and by share."""
     found = {}
@@ -261,6 +296,7 @@ def prepare(bench):
     store = bench.store()
     bench.load(store, bench.one, "one")
     bench.digest = json.loads(ran([bench.cloche, "image", "inspect", "--json", "--images", store, "one"]))["tree"].replace(":", "-")
+    bench.own_store = store
     bench.daemon = lambda: Daemon("--images", store)
 
 
