@@ -30,6 +30,7 @@
 _Static_assert(JAIL_MOUNTS_MAX == KEEPER_MOUNTS_MAX, "a box has room for the mounts of its request");
 
 #define ORDERS_BYTES 16384 /* some 40 requests of 13 descriptors: the kernel doubles it, and counts 768 for each */
+#define MAP_TIMEOUT_S 10   /* for newuidmap and newgidmap, which may ask a directory server */
 #define INIT_NICE (-20)    /* for the PID 1 of a sandbox */
 
 struct making {
@@ -63,7 +64,7 @@ static int maps_image(const struct keeper_state *keeper, const struct box *row, 
 /* A sharing box has the sandbox's users. */
 static int box_has_root(const struct keeper_state *keeper, const struct keeper_box_spec *spec)
 {
-        return spec->has_root || (spec->shared_with != KEEPER_NO_BOX && keeper->boxes[spec->shared_with].ids.fd >= 0);
+        return spec->has_root || (spec->shared_with != KEEPER_NO_BOX && keeper->boxes[spec->shared_with].has_root);
 }
 
 static struct jail_plan plan_of(const struct keeper_state *keeper, const struct box *row,
@@ -84,6 +85,7 @@ static struct jail_plan plan_of(const struct keeper_state *keeper, const struct 
                 .has_writable_root = (int)spec->has_writable_root,
                 .takes_image = (keeper->is_root && spec->has_writable_root) || maps_image(keeper, row, spec),
                 .has_root = box_has_root(keeper, spec),
+                .init_is_roots = !keeper->is_root && box_has_root(keeper, spec),
                 .lease_fd = -EBADF,
                 .sudo_fd = spec->has_root ? keeper->sudo_fd : -EBADF,
                 .image_fd = -EBADF,
@@ -93,7 +95,7 @@ static struct jail_plan plan_of(const struct keeper_state *keeper, const struct 
                 .layers_fd = -EBADF,
                 .core_scheduling = keeper->guards[CLOCHE_GUARD_CORE_SCHEDULING].state == CLOCHE_GUARD_ENFORCED,
                 .is_sharing = spec->shared_with != KEEPER_NO_BOX,
-                .own_groups = keeper->is_root,
+                .own_groups = keeper->is_root || box_has_root(keeper, spec),
                 .guest_fd = spec->is_template ? keeper->guest_fd : -EBADF,
                 .init_fd = keeper->init_program_fd,
                 .birth_fd = -EBADF,
@@ -191,6 +193,30 @@ static pid_t clone_as_owner(const struct keeper_state *keeper, uint32_t box, int
         return pid;
 }
 
+struct root_map {
+        const struct keeper_state *keeper;
+        pid_t pid;
+};
+
+static int map_subids(const void *data, int *ret_fds, struct cloche_err *e)
+{
+        const struct root_map *map = data;
+
+        (void)ret_fds;
+        return subids_map(&map->keeper->subids, map->pid, e);
+}
+
+/* Root's keeper maps a range of its own for each box. That of an ordinary user maps its own ids to
+ * root, as it maps them to the one user of other boxes, and those that the host lends it. */
+static int map_root(const struct keeper_state *keeper, const struct box *row, struct cloche_err *e)
+{
+        const struct userns_range range = {0, row->ids.first, IDS_IN_RANGE};
+        const struct root_map map = {keeper, row->init_pid};
+
+        return keeper->is_root ? userns_map_range(keeper->proc_fd, row->init_pid, &range, e)
+                               : helper_fetch(map_subids, &map, 0, MAP_TIMEOUT_S, NULL, e);
+}
+
 /* Map the user of a child directly beneath us; box-nested.c maps the others. */
 static int map_child(const struct keeper_state *keeper, const struct jail_plan *plan, const struct box *row,
                      struct cloche_err *e)
@@ -209,9 +235,7 @@ static int map_child(const struct keeper_state *keeper, const struct jail_plan *
                 ids.beneath.count = BOX_UID_COUNT;
         }
 
-        return plan->has_root ? userns_map_range(keeper->proc_fd, pid,
-                                                 &(struct userns_range){0, row->ids.first, IDS_IN_RANGE}, e)
-                              : userns_map(keeper->proc_fd, pid, &ids, e);
+        return plan->has_root ? map_root(keeper, row, e) : userns_map(keeper->proc_fd, pid, &ids, e);
 }
 
 /* Open the box's groups. PID 1 of a box beneath a template, or of a sharing box, is cloned by a
@@ -636,24 +660,20 @@ static int no_fuse(int code, struct cloche_err *e)
 }
 
 /* Resource limits count for each user, and such a box has 65,536 of them: only groups hold it. */
-static int check_root(const struct keeper_state *keeper, struct cloche_err *e)
+static int check_root(struct keeper_state *keeper, struct cloche_err *e)
 {
         static const struct {
                 enum cgroup_controller controller;
                 const char *name;
         } needed[] = {{CGROUP_MEMORY, "memory"}, {CGROUP_PIDS, "pids"}};
 
-        if (!keeper->is_root)
-                return err_set(e, CLOCHE_E_PRIVILEGE,
-                               "root in a sandbox needs root's daemon, which has 65,536 ids to lend; one of an "
-                               "ordinary user has its own alone, and takes none of /etc/subuid: use the system's "
-                               "daemon (--socket PATH; it permits users by --allow-uid), or --writable-root");
         for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
                 if (!keeper->cgroups.places[needed[i].controller].version)
                         return err_set(e, CLOCHE_E_GUARD_MISSING, "root in a sandbox needs the %s control group: %s",
                                        needed[i].name, keeper->cgroups.places[needed[i].controller].reason);
-        return keeper->sudo_fd < 0 ? err_os(e, CLOCHE_E_KEEPER, -keeper->sudo_fd, "open cloche-sudo beside box-init")
-                                   : 0;
+        if (keeper->sudo_fd < 0)
+                return err_os(e, CLOCHE_E_KEEPER, -keeper->sudo_fd, "open cloche-sudo beside box-init");
+        return keeper->is_root ? 0 : subids_find(&keeper->subids, e);
 }
 
 static int check(struct keeper_state *keeper, const struct keeper_box_spec *spec, struct cloche_err *e)
@@ -706,6 +726,7 @@ static struct box new_row(const struct keeper_state *keeper, const struct keeper
                 .parent = spec->parent,
                 .is_sandbox = (int)spec->is_sandbox,
                 .has_writable_root = (int)spec->has_writable_root,
+                .has_root = (int)spec->has_root,
                 .shared_with = spec->shared_with,
                 .limits = spec->limits,
                 .user = parent    ? parent->user
@@ -788,7 +809,7 @@ int box_make(struct keeper_state *keeper, const struct keeper_box_spec *spec, ui
         identify(keeper, spec, &keeper->boxes[box]);
         keeper->boxes[box].tree_fd = TAKE_FD(tree_fd);
         box_set_state(keeper, &keeper->boxes[box], BOX_STARTING);
-        r = spec->has_root ? ids_lease(&keeper->boxes[box].ids, e) : 0;
+        r = spec->has_root && keeper->is_root ? ids_lease(&keeper->boxes[box].ids, e) : 0;
         if (r == 0)
                 r = start_in_groups(keeper, &keeper->boxes[box], spec, m, e);
         if (r == 0) {

@@ -6,6 +6,7 @@
 #include "jail/cgroup/cgroup.h"
 #include "jail/ids.h"
 #include "jail/root/plan.h"
+#include "jail/subids.h"
 #include "jail/userns.h"
 #include "passthrough.h"
 #include "pending.h"
@@ -33,8 +34,8 @@ struct box {
         int init_pidfd;
         uint32_t parent; /* KEEPER_NO_BOX */
         int is_sandbox, is_frozen;
-        int has_writable_root;
-        struct ids_lease ids; /* of one with a root of its own; without: fd is -EBADF */
+        int has_writable_root, has_root;
+        struct ids_lease ids; /* of one with root that root's keeper has made; without: fd is -EBADF */
         uint32_t shared_with; /* the sandbox's box whose control groups this one uses, or KEEPER_NO_BOX; with a parent
                                  also its user and files */
         char host_name[KEEPER_HOST_NAME_SIZE],
@@ -72,11 +73,12 @@ struct box {
 struct keeper_state {
         struct cgroup_host cgroups;
         int init_program_fd;
-        int guest_fd;   /* libcloche-guest, or -EBADF: no templates can be made */
-        int sudo_fd;    /* cloche-sudo, or -errno */
-        int proc_fd;    /* the host's /proc */
-        int own_pid_fd; /* our pid namespace */
-        int is_root;    /* can give each box its own host user */
+        int guest_fd;         /* libcloche-guest, or -EBADF: no templates can be made */
+        int sudo_fd;          /* cloche-sudo, or -errno */
+        int proc_fd;          /* the host's /proc */
+        int own_pid_fd;       /* our pid namespace */
+        int is_root;          /* can give each box its own host user */
+        struct subids subids; /* an ordinary user's, of the last request for root */
         int wants_core_scheduling;
         const char *image, *runtimes; /* the only image of boxes that is no tree: a directory or ""; the directory of
                                          runtimes or NULL */

@@ -4,12 +4,12 @@ import shutil
 import subprocess
 
 import guest_acts
-from cloche import ORDINARY_USER, equal, layer_places, need_ordinary_user, need_writable_roots
+from cloche import equal, need_writable_roots, possible_layers
 from guest_acts import run_acts
 from image_trees import make_image
+from lent_ids import LENT, PROGRAMS, as_user, need_lent_ids
 from keeper_boxes import Keeper, refusal
 
-USER = 12345  # of ORDINARY_USER
 TREE = "sha256-" + "6" * 64
 LEASES = "/run/cloche-ids"
 os.environ["BOX_DRIVER_VOLUMES"] = os.path.abspath("volumes")
@@ -61,7 +61,7 @@ def run(box, script, **how):
 
 def sandbox(keeper, **more):
     """Its layers lie in memory, or where the kernel cannot have them there, on the disk; hostile/writable-root tries both."""
-    return keeper.sandbox_on(layer_places()[0], image=TREE, root=True, **{"limits": {"diskBytes": 48 << 20, "diskInodes": 2000, "pids": 40, "memoryBytes": 200 << 20}, **more})
+    return keeper.sandbox_on(possible_layers()[0], image=TREE, root=True, **{"limits": {"diskBytes": 48 << 20, "diskInodes": 2000, "pids": 40, "memoryBytes": 200 << 20}, **more})
 
 
 # ---- the permitted ----------------------------------------------------------------------------------------------------
@@ -91,17 +91,18 @@ act('mkfifo', lambda: os.mkfifo('/opt/pipe'))
 act('sudo', lambda: os.popen('/run/bin/sudo -n A=1 bash -c "echo \\$A \\$EUID"').read().strip())
 act('sudo-of-user', lambda: as_user(lambda: os.waitstatus_to_exitcode(os.system('/run/bin/sudo bash -c : 2> /dev/null'))))
 """
+PERMITTED_SAID = {
+    "ids": "((0, 0, 0), (0, 0, 0), [])", "chown": "done", "owner": "33", "owners": "[0, 33, 65534]", "dac": "done", "fowner": "done", "last": "done",
+    "setgroups": "(65535, 65535, 65535)", "kill": "9", "port": "done", "port-of-user": "EACCES", "fsetid": "0o4755", "run": "done", "etc": "done",
+    "passwd": "['www-data:x:33:33::/var/www:/bin/false', 'user:*:1000:1000:user:/home/user:/bin/sh', '']", "home": "1000", "user": "None",
+    "user-of-root": "EACCES", "mkfifo": "done", "sudo": "1 0", "sudo-of-user": "1"}
 
 
 def test_the_permitted():
     need_writable_roots()
     with Keeper(trees=make_store()) as keeper:
         box = sandbox(keeper)
-        equal(run(box, PERMITTED), {
-            "ids": "((0, 0, 0), (0, 0, 0), [])", "chown": "done", "owner": "33", "owners": "[0, 33, 65534]", "dac": "done", "fowner": "done", "last": "done",
-            "setgroups": "(65535, 65535, 65535)", "kill": "9", "port": "done", "port-of-user": "EACCES", "fsetid": "0o4755", "run": "done", "etc": "done",
-            "passwd": "['www-data:x:33:33::/var/www:/bin/false', 'user:*:1000:1000:user:/home/user:/bin/sh', '']", "home": "1000", "user": "None",
-            "user-of-root": "EACCES", "mkfifo": "done", "sudo": "1 0", "sudo-of-user": "1"})
+        equal(run(box, PERMITTED), PERMITTED_SAID)
         shared = box.share()  # an isolated session
         equal(run(shared, "act('uid', lambda: str(os.getuid())); act('chown', lambda: os.chown('/opt/made', 7, 7)); act('pid', lambda: str(os.getpid() < 10)); act('setgroups', lambda: os.setgroups([5]))"),
               {"uid": "0", "chown": "done", "pid": "True", "setgroups": "done"})
@@ -171,7 +172,7 @@ act('alarm', lambda: timer(8)); act('clock', lambda: timer(1)); act('set-clock',
 act('hang-up', lambda: call(153)); act('subreaper', lambda: prctl(36, 1, 0, 0, 0)); act('memory-policy', lambda: prctl(35, 8, 0, 0, 0))
 act('lease-others', lambda: fcntl.fcntl(os.open('/opt/others', os.O_RDONLY), fcntl.F_SETLEASE, fcntl.F_RDLCK) and 'done')
 put('/opt/own', 'x'); act('lease-own', lambda: fcntl.fcntl(os.open('/opt/own', os.O_RDONLY), fcntl.F_SETLEASE, fcntl.F_RDLCK) and 'done')
-first = int(open('/proc/self/uid_map').read().split()[1])
+first = int(open('/proc/self/uid_map').read().split()[-2])  # of the host, of the last row
 for name, uid in (('own-number', first), ('next-range', first + 65536), ('range-before', first - 65536), ('host-root', 4294967294)):
     act(name, lambda: os.chown('/opt/own', uid, uid)); act('become-' + name, lambda: os.setresuid(uid, uid, uid))
 def credentials(uid):
@@ -252,6 +253,26 @@ NOT_WRITTEN = ("net/ipv4/ip_unprivileged_port_start", "net/core/somaxconn", "use
 SHOW_NOTHING = ("kcore", "kmsg", "kallsyms", "sysrq-trigger", "slabinfo", "vmallocinfo", "timer_list", "keys", "kpagecount", "iomem")
 OF_PID_1 = [*(f"1/{name}" for name in ("mem", "environ", "maps", "auxv", "syscall", "stack", "ns/user", "fd", "root/etc", "cwd", "exe")),
             *(f"write-1/{name}" for name in ("oom_score_adj", "coredump_filter", "clear_refs", "sched", "mem"))]
+RIGHTS_SAID = {"caps": "00000000000004fb", "no-new-privs": "1", "each": EIGHT, "bounding": EIGHT, "drop": "EPERM", "exec": "['00000000000004fb', '00000000000004fb']",
+               **{f"{act}-{uid}": "EPERM" for act in ("namespace", "clone") for uid in (0, 1000, 65535)}, **dict.fromkeys(REFUSED, "EPERM")}
+DEEDS_SAID = {
+    **dict.fromkeys(("real-time", "limit", "immutable", "append-only", "interface", "mark", "transparent", "priority", "forced-buffer", "alarm", "set-clock", "hang-up", "memory-policy"), "EPERM"),
+    **dict.fromkeys(("nicer", "batch", "lower-limit", "small-lock", "low-priority", "buffer", "clock", "subreaper", "lease-own"), "done"), "nice": "EACCES", "lock": "ENOMEM", "debug": "EACCES", "lease-others": "EACCES",
+    **{f"{act}{name}": "EINVAL" for act in ("", "become-") for name in ("own-number", "next-range", "range-before", "host-root")}, "credentials": "33", "credentials-outside": "EINVAL",
+    "sys": str([f"/sys/devices/system/cpu/{name}" for name in ("online", "possible", "present")]), **dict.fromkeys(("sys-write", "sys-mode", "sys-new", "sys-gone"), "EROFS"), "sys-moved": "EBUSY",
+    **{f"{top}{act}": said for top in ("boot", "home", "root") for act, said in (("", "done"), ("-moved", "EBUSY"), ("-forged", "EPERM"))}, "instances": "True"}
+FILES_SAID = {
+    **dict.fromkeys(("null", "null-in-tmp", "kmsg", "kmsg-in-tmp", "disk", "disk-in-tmp", "chmod-null", "chown-null", "capability", "trusted", "whiteout"), "EPERM"),
+    "write-null": "done", "remove-null": "EROFS", "user-attribute": "done", "not-opaque": "image", "changes": "EROFS",
+    "high": "EACCES", "chown-high": "EOVERFLOW", "read-high": "EACCES", "beyond": "EINVAL", "setuid-beyond": "EINVAL",
+    "own-sudo": "EROFS", "hidden-sudo": "EROFS", "mask": "EBUSY", "moved-mask": "EBUSY", "in-mask": "EROFS", "beside-mask": "done", "masked": "[True, []]", "in-masked": "EROFS", "old": "1000 1000", "new": "1000 1000", "as-root": "0 0"}
+
+
+def try_the_system(box, **differing):
+    said = run(box, SYSTEM)
+    assert {said.pop(name) for name in NOT_WRITTEN} <= {"EACCES", "EROFS"}, said
+    equal(said, {**dict.fromkeys(SHOW_NOTHING, "nothing"), **dict.fromkeys(OF_PID_1, "EACCES"), **dict.fromkeys(("ptrace", "process_vm_readv", "pidfd_getfd", "kcmp"), "EPERM"),
+                 "read": "done", "own-child": "done", "alive": "True", "lease": "FalseFalse", **differing})
 
 
 def test_rights_and_calls():
@@ -259,20 +280,14 @@ def test_rights_and_calls():
     with Keeper(trees=make_store()) as keeper:
         box = sandbox(keeper)
         for place in (box, box.share()):
-            equal(run(place, RIGHTS), {"caps": "00000000000004fb", "no-new-privs": "1", "each": EIGHT, "bounding": EIGHT, "drop": "EPERM", "exec": "['00000000000004fb', '00000000000004fb']",
-                                       **{f"{act}-{uid}": "EPERM" for act in ("namespace", "clone") for uid in (0, 1000, 65535)}, **dict.fromkeys(REFUSED, "EPERM")})
+            equal(run(place, RIGHTS), RIGHTS_SAID)
 
 
 def test_deeds_of_other_capabilities():
     """Each beside the like that needs none, other boxes' ids, /sys, and what counts for each user."""
     need_writable_roots()
     with Keeper(trees=make_store()) as keeper:
-        equal(run(sandbox(keeper), DEEDS), {
-            **dict.fromkeys(("real-time", "limit", "immutable", "append-only", "interface", "mark", "transparent", "priority", "forced-buffer", "alarm", "set-clock", "hang-up", "memory-policy"), "EPERM"),
-            **dict.fromkeys(("nicer", "batch", "lower-limit", "small-lock", "low-priority", "buffer", "clock", "subreaper", "lease-own"), "done"), "nice": "EACCES", "lock": "ENOMEM", "debug": "EACCES", "lease-others": "EACCES",
-            **{f"{act}{name}": "EINVAL" for act in ("", "become-") for name in ("own-number", "next-range", "range-before", "host-root")}, "credentials": "33", "credentials-outside": "EINVAL",
-            "sys": str([f"/sys/devices/system/cpu/{name}" for name in ("online", "possible", "present")]), **dict.fromkeys(("sys-write", "sys-mode", "sys-new", "sys-gone"), "EROFS"), "sys-moved": "EBUSY",
-            **{f"{top}{act}": said for top in ("boot", "home", "root") for act, said in (("", "done"), ("-moved", "EBUSY"), ("-forged", "EPERM"))}, "instances": "True"})
+        equal(run(sandbox(keeper), DEEDS), DEEDS_SAID)
         equal(run(sandbox(keeper), "act('others', lambda: str([os.path.exists(f'/{top}/own') for top in ('boot', 'home', 'root')]))"), {"others": "[False, False, False]"})
 
 
@@ -302,11 +317,7 @@ def test_devices_attributes_and_set_ids():
     need_writable_roots()
     with Keeper(trees=make_store()) as keeper:
         box = sandbox(keeper)
-        equal(run(box, FILES), {
-            **dict.fromkeys(("null", "null-in-tmp", "kmsg", "kmsg-in-tmp", "disk", "disk-in-tmp", "chmod-null", "chown-null", "capability", "trusted", "whiteout"), "EPERM"),
-            "write-null": "done", "remove-null": "EROFS", "user-attribute": "done", "not-opaque": "image", "changes": "EROFS",
-            "high": "EACCES", "chown-high": "EOVERFLOW", "read-high": "EACCES", "beyond": "EINVAL", "setuid-beyond": "EINVAL",
-            "own-sudo": "EROFS", "hidden-sudo": "EROFS", "mask": "EBUSY", "moved-mask": "EBUSY", "in-mask": "EROFS", "beside-mask": "done", "masked": "[True, []]", "in-masked": "EROFS", "old": "1000 1000", "new": "1000 1000", "as-root": "0 0"})
+        equal(run(box, FILES), FILES_SAID)
         equal(run(box.share(), "act('masked', lambda: str(os.stat('/proc/keys').st_rdev == os.makedev(1, 3)))"), {"masked": "True"})
 
 
@@ -314,10 +325,7 @@ def test_the_system_and_our_programs():
     need_writable_roots()
     with Keeper(trees=make_store()) as keeper:
         box = sandbox(keeper)
-        said = run(box, SYSTEM)
-        assert {said.pop(name) for name in NOT_WRITTEN} <= {"EACCES", "EROFS"}, said
-        equal(said, {**dict.fromkeys(SHOW_NOTHING, "nothing"), **dict.fromkeys(OF_PID_1, "EACCES"), **dict.fromkeys(("ptrace", "process_vm_readv", "pidfd_getfd", "kcmp"), "EPERM"),
-                     "read": "done", "own-child": "done", "alive": "True", "lease": "FalseFalse"})
+        try_the_system(box)
         equal(box.said("echo lives"), "lives\n")
 
 
@@ -346,15 +354,14 @@ def forks():
         if os.fork() == 0: os.closerange(0, 3); os.setuid(uid); signal.pause()
 act('forks', forks)
 """
+FILL_SAID = {**{top + what: "ENOSPC" for top in ("/opt", "/root", "/run", "/etc") for what in ("", "-inodes")}, "small": "done", "memory": "9", "forks": "EAGAIN"}
 
 
 def test_quotas():
     """They hold the whole box, whatever user its programs become."""
     need_writable_roots()
     with Keeper(trees=make_store()) as keeper:
-        tops = ("/opt", "/root", "/run", "/etc")
-        box = sandbox(keeper)
-        equal(run(box, FILL), {**dict.fromkeys(tops, "ENOSPC"), **dict.fromkeys((f"{top}-inodes" for top in tops), "ENOSPC"), "small": "done", "memory": "9", "forks": "EAGAIN"})
+        equal(run(sandbox(keeper), FILL), FILL_SAID)
 
 
 # ---- leases of ids ------------------------------------------------------------------------------------------------------
@@ -430,18 +437,6 @@ def test_requests_that_are_refused():
         assert refused.code == "invalid_state" and "has root" in refused.message, refused
 
 
-def test_an_ordinary_users_keeper_refuses():
-    need_ordinary_user()
-    trees = make_store()
-    for here, directories, files in os.walk("store"):
-        for name in (".", *directories, *files):
-            os.chown(f"{here}/{name}", USER, USER, follow_symlinks=False)
-    with Keeper(*ORDINARY_USER, trees=trees) as keeper:
-        refused = refusal(keeper.sandbox, image=TREE, root=True)
-        assert refused.code == "privilege" and "root's daemon" in refused.message and "--allow-uid" in refused.message, refused
-        equal(keeper.sandbox(image=TREE).said("echo $EUID"), "1000\n")
-
-
 def test_without_control_groups():
     need_writable_roots()
     trees = make_store()
@@ -450,3 +445,52 @@ def test_without_control_groups():
         refused = refusal(sandbox, keeper)
         assert refused.code == "guard_missing" and "needs the memory control group" in refused.message, refused
         equal(keeper.sandbox(image=TREE).said("echo $EUID"), "1000\n")
+
+
+
+# ---- an ordinary user's keeper -----------------------------------------------------------------------------------------
+
+# The image's files are all the user's, and so root's.
+OF_PID_1_AS_USER = {"1/fd": "done", "1/syscall": "EPERM", **{name: "EROFS" for name in OF_PID_1 if name.startswith("write-")}}
+
+
+def test_the_same_of_an_ordinary_user():
+    """With ids that the host lends it. Root of the box is the user itself, as the one user of other boxes is."""
+    need_lent_ids()
+    need_writable_roots()
+    trees = make_store()
+    as_user(lambda: try_as_user(trees))
+
+
+def try_as_user(trees):
+    with Keeper(trees=trees) as keeper:
+        box = sandbox(keeper)
+        equal(box.said("echo $(</proc/self/uid_map) $(</proc/self/gid_map)").split(), ["0", "12345", "1", "1", "200000", "65535", "0", "12345", "1", "1", "300000", "65535"])
+        equal(run(box, PERMITTED), {**PERMITTED_SAID, "owners": "[0, 0, 0]"})
+        for place in (box, box.share()):
+            equal(run(place, RIGHTS), RIGHTS_SAID)
+            try_the_system(place, **OF_PID_1_AS_USER)
+        equal(run(sandbox(keeper), DEEDS), {**DEEDS_SAID, "lease-others": "done"})
+        equal(run(sandbox(keeper), FILES), {**FILES_SAID, "high": "done", "chown-high": "done", "read-high": "image+"})
+        equal(run(sandbox(keeper), FILL), FILL_SAID)
+        equal(run(sandbox(keeper), "act('others', lambda: get('/opt/others').decode())"), {"others": "image"})
+
+
+def refused_as_user(trees, code, *words):
+    with Keeper(trees=trees) as keeper:
+        refused = refusal(sandbox, keeper)
+        assert refused.code == code and all(word in refused.message for word in words), refused
+        equal(keeper.sandbox(image=TREE).said("echo $EUID"), "1000\n")
+
+
+def test_what_an_ordinary_user_lacks():
+    need_lent_ids()
+    need_writable_roots()
+    trees = make_store()
+    few = "tester:200000:65535\nother:300000:65536\n12345:4294967295:65536\ntester:x:65536\n\n:\n"
+    as_user(lambda: refused_as_user(trees, "guard_missing", "needs the memory control group"), has_groups=False)
+    for name, option in (("subuid", "--add-subuids"), ("subgid", "--add-subgids")):
+        for text, word in (("", "none"), (few, "fewer")):
+            as_user(lambda: refused_as_user(trees, "privilege", f"/etc/{name} has {word}", option, "tester"), **{name: text})
+    for name in PROGRAMS:
+        as_user(lambda: refused_as_user(trees, "privilege", name, "apt install uidmap"), hidden=[name])

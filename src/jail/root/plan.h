@@ -43,6 +43,7 @@ struct jail_plan {
         int takes_image;       /* root's keeper sends image_fd when the box's user is known, with its owners mapped */
         int image_fd;          /* a mount of the image that the keeper sent, or -EBADF */
         int has_root;          /* of a sandbox: its user is 0 of 65,536 ids, with the rights of caps_keep_root */
+        int init_is_roots;     /* the files in /proc of its PID 1 belong to this user, not to root of the host */
         int lease_fd;          /* of these ids; -EBADF: no such box, or a sharing one */
         int sudo_fd;           /* cloche-sudo, for the PATH of a box with root; -EBADF: none */
         const char *host_name, *boot_id; /* boot_id "": none is shown */

@@ -204,14 +204,21 @@ static int mount_proc(struct cloche_err *e)
         return mount_new("proc", "proc", MS_FLAGS_NEW_ROOT | MS_NOEXEC_FLAG, NULL, e);
 }
 
-static int mask_proc(struct cloche_err *e)
+static int close_to_writes(const char *path, struct cloche_err *e)
+{
+        _cleanup_fd_ int fd = -EBADF;
+        int r = mount_clone(AT_FDCWD, path, MASK_ATTRIBUTES | MOUNT_ATTR_NOEXEC, &fd, e);
+
+        return r == 0 ? mount_attach(fd, path, e) : r;
+}
+
+static int mask_proc(const struct jail_plan *plan, struct cloche_err *e)
 {
         char path[64];
-        _cleanup_fd_ int sys_fd = -EBADF;
-        int r = mount_clone(AT_FDCWD, "proc/sys", MASK_ATTRIBUTES | MOUNT_ATTR_NOEXEC, &sys_fd, e);
+        int r = close_to_writes("proc/sys", e);
 
-        if (r == 0)
-                r = mount_attach(sys_fd, "proc/sys", e);
+        if (r == 0 && plan->init_is_roots)
+                r = close_to_writes("proc/1", e);
         for (size_t i = 0; r == 0 && i < COUNT(masked_proc); i++) {
                 snprintf(path, sizeof(path), "proc/%s", masked_proc[i]);
                 r = mask(path, e);
@@ -620,7 +627,7 @@ int root_furnish(const struct jail_plan *plan, struct cloche_err *e)
         if (r == 0 && plan->nested)
                 r = bound_shared(e);
         if (r == 0)
-                r = mask_proc(e);
+                r = mask_proc(plan, e);
         if (r == 0)
                 r = root_identify(plan, e);
         return r < 0 || root_fd < 0 ? r : root_turn(root_fd, plan->layers_fd, e);
@@ -655,7 +662,7 @@ int root_share(const struct jail_plan *plan, struct cloche_err *e)
          * (user_namespaces(7)). */
         r = mount_proc(e);
         if (r == 0)
-                r = mask_proc(e);
+                r = mask_proc(plan, e);
         if (r == 0 && plan->runtime_fd >= 0)
                 r = make_runtime_place(e);
         return r < 0 ? r : root_show_boot_id(plan, e);

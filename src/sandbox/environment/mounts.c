@@ -135,10 +135,12 @@ int sandbox_mounts_prepare(struct sandbox *s, struct cloche_err *e)
 
 int sandbox_mounts_serve(struct sandbox *s, uint32_t user, struct cloche_err *e)
 {
+        const struct jail_user own = s->has_root ? jail_user_root() : image_runs_as(&s->image);
+
         if (!s->mounts)
                 return 0;
-        s->mounts->user = user ? user : image_runs_as(&s->image).uid;
-        s->mounts->group = user ? user : image_runs_as(&s->image).gid;
+        s->mounts->user = user ? user : own.uid;
+        s->mounts->group = user ? user : own.gid;
         s->mounts->data = s;
         s->mounts->on_ready = on_ready;
         s->mounts->on_failed = on_failed;

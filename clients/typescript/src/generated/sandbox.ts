@@ -17,7 +17,7 @@ export interface SandboxCreateParams {
   imageSettings?: Record<string, unknown> | undefined
   /** true: the directories of its image can be changed, by a copy in its quota, and belong to its user; it stays. Needs image; of an ordinary user's daemon also Linux 6.6. A context in it starts cold if its programs changed files that the prepared interpreter has in memory, and cannot be forked. */
   writableRoot?: boolean | undefined
-  /** true: its programs are root of 65,536 users of its own, with rights over its files, processes and ports; writableRoot is implied, and it stays. Needs root's daemon and control groups for memory and pids; packages are those of apt. Its contexts start cold. */
+  /** true: its programs are root of 65,536 users of its own, with rights over its files, processes and ports; writableRoot is implied, and it stays. Needs control groups for memory and pids, and of an ordinary user's daemon Linux 6.6, newuidmap and 65,536 ids in /etc/subuid and subgid; packages are those of apt. Its contexts start cold. */
   root?: boolean | undefined
   /** Directories and files of the host under rules: an object as that of a run, without sync. It stays. Writes of the guest stay in the sandbox until it stops. */
   mount?: Record<string, unknown> | undefined
