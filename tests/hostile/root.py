@@ -139,6 +139,8 @@ for name, number, arguments in (('mount', 165, (b'x', b'/mnt', b'tmpfs', 0, 0)),
         ('open_by_handle_at', 304, (0, 0, 0)), ('sethostname', 170, (b'x', 1)), ('bpf', 321, (0, 0, 0)), ('reboot', 169, (0, 0, 0, 0)), ('swapon', 167, (b'/opt/mine', 0)),
         ('settimeofday', 164, (0, 0)), ('init_module', 175, (0, 0, b'')), ('keyctl', 250, (0, 0)), ('quotactl', 179, (0, 0, 0, 0)), ('pivot_root', 155, (b'/', b'/'))):
     act(name, lambda: call(number, *arguments))
+act('sync', lambda: call(162)); act('syncfs', lambda: call(306, 12345))  # not done: there is no such descriptor
+act('fsync', lambda: os.fsync(1 << 20)); act('fsync-of-file', lambda: os.fsync(os.open('/opt', os.O_RDONLY)))
 act('raw-socket', lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1) and None)
 act('packet-socket', lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) and None)
 """
@@ -198,7 +200,7 @@ act('instances', lambda: str(0 < instances() <= 128))
 """
 EIGHT = "[0, 1, 3, 4, 5, 6, 7, 10]"  # CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, NET_BIND_SERVICE
 REFUSED = ("mount", "umount", "chroot", "unshare", "setns", "clone", "open_tree", "move_mount", "open_by_handle_at", "sethostname", "bpf", "reboot", "swapon", "settimeofday",
-           "init_module", "keyctl", "quotactl", "pivot_root", "raw-socket", "packet-socket", "capset", "ambient", "securebits")
+           "init_module", "keyctl", "quotactl", "pivot_root", "sync", "raw-socket", "packet-socket", "capset", "ambient", "securebits")
 
 FILES = r"""
 for name, kind, device in (('null', stat.S_IFCHR, os.makedev(1, 3)), ('kmsg', stat.S_IFCHR, os.makedev(1, 11)), ('disk', stat.S_IFBLK, os.makedev(8, 0))):
@@ -253,7 +255,7 @@ NOT_WRITTEN = ("net/ipv4/ip_unprivileged_port_start", "net/core/somaxconn", "use
 SHOW_NOTHING = ("kcore", "kmsg", "kallsyms", "sysrq-trigger", "slabinfo", "vmallocinfo", "timer_list", "keys", "kpagecount", "iomem")
 OF_PID_1 = [*(f"1/{name}" for name in ("mem", "environ", "maps", "auxv", "syscall", "stack", "ns/user", "fd", "root/etc", "cwd", "exe")),
             *(f"write-1/{name}" for name in ("oom_score_adj", "coredump_filter", "clear_refs", "sched", "mem"))]
-RIGHTS_SAID = {"caps": "00000000000004fb", "no-new-privs": "1", "each": EIGHT, "bounding": EIGHT, "drop": "EPERM", "exec": "['00000000000004fb', '00000000000004fb']",
+RIGHTS_SAID = {"syncfs": "done", "fsync": "EBADF", "fsync-of-file": "done", "caps": "00000000000004fb", "no-new-privs": "1", "each": EIGHT, "bounding": EIGHT, "drop": "EPERM", "exec": "['00000000000004fb', '00000000000004fb']",
                **{f"{act}-{uid}": "EPERM" for act in ("namespace", "clone") for uid in (0, 1000, 65535)}, **dict.fromkeys(REFUSED, "EPERM")}
 DEEDS_SAID = {
     **dict.fromkeys(("real-time", "limit", "immutable", "append-only", "interface", "mark", "transparent", "priority", "forced-buffer", "alarm", "set-clock", "hang-up", "memory-policy"), "EPERM"),

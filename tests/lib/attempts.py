@@ -253,7 +253,8 @@ ATTEMPTS = {
             "adjust", call(305, 0, ctypes.create_string_buffer(208))) + [f for clock in (8, 9) for f in got(f"alarm {clock}", call(283, clock, 0), 22)]
     """,
     "names of the machine": "return got('host name', call(170, b'cloche', 6)) + got('domain', call(171, b'', 0))",
-    "a flush of every disk": "return got('sync', call(162)) + got('syncfs', call(306, os.open('/tmp', 0)))",
+    "a flush of every disk": "return got('sync', call(162))",
+    "a flush of a file system": "return got('syncfs', call(306, os.open('/tmp', 0)))",
     "memory that is broken": "return [f for advice in (100, 101) for f in got(f'advice {advice}', call(28, 4096, 4096, advice), 22)]  # where nothing is",
     "the first page": "return got('map', call(9, 0, 4096, 3, 0x32, -1, 0), 22)",
     "huge or secret pages": "return got('secret', call(447, 0)) + got('memory policy', call(238, 0, None, 0)) + got('place', call(237, 0, 0, 0, None, 0, 0))",

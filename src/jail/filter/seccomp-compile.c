@@ -118,6 +118,15 @@ static int is_more(enum kind kind, const char *name)
         return 0;
 }
 
+/* The errno of a refused call. In a box with root syncfs(2) is answered with success and not done,
+ * because scripts of packages end if it fails: the box's own files are in memory, or on a disk that
+ * ends with it, and a file at the top of its image would flush the disk of the host. fsync(2) is
+ * done everywhere, also in volumes. */
+static int refusal(enum kind kind, const char *name)
+{
+        return kind == ROOT && strcmp(name, "syncfs") == 0 ? 0 : EPERM;
+}
+
 static int add_calls(scmp_filter_ctx context, enum kind kind, struct cloche_err *e)
 {
         for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
@@ -126,7 +135,7 @@ static int add_calls(scmp_filter_ctx context, enum kind kind, struct cloche_err 
                 if (calls[i].verdict == ALLOW || is_more(kind, calls[i].name))
                         r = add(context, SCMP_ACT_ALLOW, calls[i].name, e);
                 else if (calls[i].verdict == REFUSE)
-                        r = add(context, ERRNO(EPERM), calls[i].name, e);
+                        r = add(context, ERRNO(refusal(kind, calls[i].name)), calls[i].name, e);
                 if (r < 0)
                         return r;
         }
