@@ -1,4 +1,4 @@
-"""Sandboxes with root of an ordinary user's daemon, to whom the host lends ids: owners over saves, and what a killed keeper leaves. The walls are
+"""Sandboxes with root of an ordinary user's daemon, to whom the host lends ids: owners over saves, and the end of a killed keeper. The walls are
 those of hostile/root."""
 import os
 import signal
@@ -84,5 +84,5 @@ def comm(pid):
 
 
 def lent_processes():
-    """Those of user 33 of a box, on the host."""
+    """Processes of user 33 of a box, on the host."""
     return subprocess.run(["pgrep", "-u", str(FIRST + 32)], stdout=subprocess.PIPE).stdout.split()

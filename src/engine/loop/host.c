@@ -2,6 +2,7 @@
  * release number: distributions backport some and leave out others. */
 #include "base/fd.h"
 #include "engine.h"
+#include "jail/subids.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -105,10 +106,14 @@ static int try_root(const cloche_engine *engine, char *detail, size_t size)
                                              : !groups->places[CGROUP_PIDS].version ? &groups->places[CGROUP_PIDS]
                                                                                     : NULL;
 
-        if (cloche_engine_guard(engine, CLOCHE_GUARD_PRIVATE_UID, NULL) != CLOCHE_GUARD_ENFORCED)
-                snprintf(detail, size, "root's keeper alone has ids to lend");
-        else if (missing)
+        const int is_users = cloche_engine_guard(engine, CLOCHE_GUARD_PRIVATE_UID, NULL) != CLOCHE_GUARD_ENFORCED;
+        struct cloche_err e = {0};
+        struct subids lent;
+
+        if (missing)
                 snprintf(detail, size, "groups for memory and pids must hold it: %.150s", missing->reason);
+        else if (is_users && subids_find(&lent, &e) < 0)
+                snprintf(detail, size, "%s", e.msg);
         return !detail[0];
 }
 
