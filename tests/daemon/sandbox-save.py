@@ -11,7 +11,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from cloche import BUILD, CLI, SOURCE, need_root
 from disk import Disk
 from http_client import Http
-from rpc import Daemon
+from life import below, groups, keeper_of
+from rpc import Daemon, Failed
 from sandbox_client import wait_for
 
 def unsaved(daemon, sandbox="a"):
@@ -203,3 +204,30 @@ def test_what_changes_while_it_is_saved_is_saved_too():
                 daemon.stop(signal.SIGKILL)  # nothing more is saved
             with Daemon(*state) as daemon, daemon.frames() as frames:
                 assert frames.call("exec", sandbox="a", command="cat f")["stdout"] == "precious\n", method
+
+
+def test_a_keeper_that_dies_while_a_save_is_flushed():
+    """Before the new files have their place, the ones before are told and there; after it, the new ones, though the request failed."""
+    for held_of, new in (("files.new", False), ("sandbox.json", True)):
+        with Held() as held:
+            state = ("--state-dir", os.path.join(held.directory, "state"))
+            with Daemon(*state, env={**held.env, "HOLD_FSYNC_OF": held_of}) as daemon, daemon.frames() as frames:
+                frames.call("exec", sandbox="a", command="echo before > f")
+                before = frames.call("sandbox.save", sandbox="a")["savedAt"]
+                frames.call("exec", sandbox="a", command="echo after > f")
+                held.hold()
+                saving = frames.ask("sandbox.save", sandbox="a")
+                wait_for(lambda: "fsync waits" in daemon.log_text())
+                keeper = keeper_of(below(daemon.process.pid))
+                os.kill(keeper, signal.SIGKILL)
+                try:
+                    frames.wait(saving)
+                    raise AssertionError("it was saved")
+                except Failed as error:
+                    assert error.name == "sandbox_ended", error
+                held.go()
+                daemon.stop()
+            with Daemon(*state) as daemon, daemon.frames() as frames:
+                wait_for(lambda: not groups(keeper))
+                assert (frames.call("sandbox.get", sandbox="a")["savedAt"] != before) == new, (held_of, before)
+                assert frames.call("exec", sandbox="a", command="cat f")["stdout"] == ("after\n" if new else "before\n"), held_of

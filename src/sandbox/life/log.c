@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define FILE_BYTES_MAX (64u << 10)
 #define LINES_MAX 200 /* without a state directory */
@@ -23,22 +24,25 @@
 
 /* -- the file --------------------------------------------------------------------------------------------------- */
 
-/* NULL: there is none, or no memory. */
+/* Read its end: it has more than it should if it could not be shortened. NULL: there is none, or no
+ * memory. */
 static char *read_file(int dir_fd, size_t *ret_size)
 {
         _cleanup_fd_ int fd = openat(dir_fd, SANDBOX_STORE_LOG, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         struct stat st;
+        size_t size;
         char *text;
 
-        if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > 2 * FILE_BYTES_MAX)
+        if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
                 return NULL;
-        text = malloc((size_t)st.st_size + 1);
-        if (!text || fd_read_full(fd, text, (size_t)st.st_size) < 0) {
+        size = st.st_size > 2 * FILE_BYTES_MAX ? 2 * FILE_BYTES_MAX : (size_t)st.st_size;
+        text = malloc(size + 1);
+        if (!text || lseek(fd, st.st_size - (off_t)size, SEEK_SET) < 0 || fd_read_full(fd, text, size) < 0) {
                 free(text);
                 return NULL;
         }
-        text[st.st_size] = '\0';
-        *ret_size = (size_t)st.st_size;
+        text[size] = '\0';
+        *ret_size = size;
         return text;
 }
 
