@@ -5,8 +5,9 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+import egress
 from clocks import Clock
-from cloche import equal
+from cloche import equal, need_root
 from rpc import Daemon
 from sandbox_client import wait_for
 
@@ -42,3 +43,28 @@ def test_a_history():
             clock.let_pass(6, frames)
         equal(samples(frames), rows, "none of a pause")
         equal(frames.call("sandbox.get", sandbox="a")["state"], "paused")
+
+
+def test_bytes_of_its_network():
+    """Bytes of connections to hosts, since it was started."""
+    need_root()
+    egress.World({"allowed.test": ["93.184.216.34"]})
+    egress.use_name_servers(egress.NAMES)
+    ask = "curl -sS -i --http1.0 -H \"X-Long: $(printf %010000d 1)\" http://allowed.test/ | wc -c"
+    with Clock() as clock, Daemon(env=clock.env) as daemon, daemon.frames() as frames:
+        frames.call("sandbox.create", sandbox="a", network={"allow": ["allowed.test"]})
+        def traffic():
+            clock.let_pass(6, frames)
+            return [samples(frames)[-1][name] for name in ("networkSentBytes", "networkReceivedBytes")]
+        equal(traffic(), [0, 0])
+        done = frames.call("exec", sandbox="a", command=ask)
+        received = int(done["stdout"])
+        assert received > 0, done
+        wait_for(lambda: traffic()[0] >= 10000 and traffic()[1] == received)
+        before = traffic()
+        assert before[0] < 10200, before
+        frames.call("exec", sandbox="a", command="exec 3<>/dev/tcp/denied.test/80")
+        equal(traffic(), before)
+        frames.call("sandbox.stop", sandbox="a")
+        frames.call("exec", sandbox="a", command="true")
+        equal(traffic(), [0, 0])

@@ -354,7 +354,7 @@ class Box:
             message = json.loads(file.read(length - 4)[:size])
             if message.get("method") == "decision":
                 self.rows.append(message["params"])
-            else:
+            elif message.get("method") != "traffic":
                 self.answers.put(message)
         self.answers.put(None)
 

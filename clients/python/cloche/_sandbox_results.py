@@ -258,10 +258,14 @@ class SandboxSample:
     memory_bytes: int | None
     pids: int | None
     disk_bytes: int | None
+    network_sent_bytes: int
+    """Bytes of its connections to hosts, since it was started, up to a second before."""
+    network_received_bytes: int
 
     @classmethod
     def read(cls, raw: Raw) -> SandboxSample:
-        return cls(_get(raw, "time", str, ""), raw.get("cpuMs"), raw.get("memoryBytes"), raw.get("pids"), raw.get("diskBytes"))
+        return cls(_get(raw, "time", str, ""), raw.get("cpuMs"), raw.get("memoryBytes"), raw.get("pids"), raw.get("diskBytes"),
+                   _get(raw, "networkSentBytes", int, 0), _get(raw, "networkReceivedBytes", int, 0))
 
 
 class SandboxPage(list[SandboxInfo]):

@@ -106,11 +106,14 @@ static int get(struct cli_request *request)
 
 static void print_sample(const json_t *of)
 {
-        printf("%s %8lld ms %8.1f MiB %5lld processes %8.1f MiB of files\n", sandbox_text(of, "time"),
-               (long long)json_integer_value(json_object_get(of, "cpuMs")),
+        printf("%s %8lld ms %8.1f MiB %5lld processes %8.1f MiB of files %8.1f MiB sent "
+               "%8.1f received\n",
+               sandbox_text(of, "time"), (long long)json_integer_value(json_object_get(of, "cpuMs")),
                (double)json_integer_value(json_object_get(of, "memoryBytes")) / (1 << 20),
                (long long)json_integer_value(json_object_get(of, "pids")),
-               (double)json_integer_value(json_object_get(of, "diskBytes")) / (1 << 20));
+               (double)json_integer_value(json_object_get(of, "diskBytes")) / (1 << 20),
+               (double)json_integer_value(json_object_get(of, "networkSentBytes")) / (1 << 20),
+               (double)json_integer_value(json_object_get(of, "networkReceivedBytes")) / (1 << 20));
 }
 
 static int metrics(struct cli_request *request)

@@ -19,7 +19,8 @@
 #define FRAME_MAX (1u << 20)
 #define SERVERS_MAX 8
 #define SERVERS_BYTES 512
-#define LOOK_MS 5000  /* between checks of the host's name servers */
+#define TRAFFIC_MAX (UINT64_C(1) << 60) /* no program has sent as much: sums of it need no check */
+#define LOOK_MS 5000                    /* between checks of the host's name servers */
 #define START_LOOKS 4 /* the egress program must be ready by then: it waits for its box, and may be stopped */
 
 enum network_state {
@@ -48,6 +49,7 @@ struct network {
         enum network_state state;
         int is_awaited; /* the keeper's answer to the request to start the egress program */
         unsigned looks; /* while it is not ready */
+        uint64_t sent, received;
 };
 
 static void set_state(struct network *network, enum network_state state)
@@ -152,11 +154,29 @@ static void fail(struct network *network, const struct cloche_err *e)
         network->face.on_end(network->face.data, e);
 }
 
+static int take_traffic(struct network *network, const json_t *params, struct cloche_err *e)
+{
+        const json_t *sent_json = json_object_get(params, "sent"), *received_json = json_object_get(params, "received");
+        const uint64_t sent = (uint64_t)json_integer_value(sent_json),
+                       received = (uint64_t)json_integer_value(received_json);
+
+        if (!json_is_integer(sent_json) || !json_is_integer(received_json) || sent < network->sent ||
+            received < network->received || sent > TRAFFIC_MAX || received > TRAFFIC_MAX)
+                return err_set(e, CLOCHE_E_PROTOCOL, "the egress program sent an invalid message: its traffic");
+        if (network->face.on_traffic)
+                network->face.on_traffic(network->face.data, sent - network->sent, received - network->received);
+        network->sent = sent;
+        network->received = received;
+        return 0;
+}
+
 static int take_notification(struct network *network, const struct rpc_message *m, struct cloche_err *e)
 {
         if (!json_is_object(m->params))
                 return err_set(e, CLOCHE_E_PROTOCOL,
                                "the egress program sent an invalid message: '%.40s' without parameters", m->method);
+        if (strcmp(m->method, "traffic") == 0)
+                return take_traffic(network, m->params, e);
         if (strcmp(m->method, "decision") != 0)
                 return err_set(e, CLOCHE_E_PROTOCOL, "the egress program sent an invalid message: '%.40s'", m->method);
         if (network->face.on_decision)

@@ -28,6 +28,8 @@ struct network_face {
         /* {host?, address?, port, verdict, rule?, why, kind, count}; count: equal decisions since
          * the last report. Borrowed. May be NULL. The receiver adds number and time. */
         void (*on_decision)(void *data, const json_t *decision);
+        /* Bytes of its connections since the last report, in both directions. May be NULL. */
+        void (*on_traffic)(void *data, uint64_t sent, uint64_t received);
         /* The network could not be started, or has ended: the box ended, or its memory ran out. */
         void (*on_end)(void *data, const struct cloche_err *e);
         void *data;

@@ -90,6 +90,15 @@ static void check_held(struct egress_connection *c)
                 c->held_ns = clock_now_ns();
 }
 
+static int drain(struct flow *flow, int fd, uint64_t *count)
+{
+        uint64_t before = flow->total;
+        int r = flow_drain(flow, fd);
+
+        *count += flow->total - before;
+        return r;
+}
+
 /* Inspect the received bytes and forward those that may pass. */
 static void move(struct egress_connection *c)
 {
@@ -97,9 +106,9 @@ static void move(struct egress_connection *c)
 
         c->moved_ns = clock_now_ns();
         if (r == 0)
-                r = flow_drain(&c->out, c->host.fd);
+                r = drain(&c->out, c->host.fd, &c->egress->sent);
         if (r == 0)
-                r = flow_drain(&c->in, c->guest.fd);
+                r = drain(&c->in, c->guest.fd, &c->egress->received);
         if (r < 0) {
                 end(c, 1);
                 return;
@@ -134,7 +143,7 @@ static void on_host(uv_poll_t *poll, int status, int events)
                 move(c);
                 return;
         }
-        (void)flow_drain(&c->in, c->guest.fd); /* bytes received before the failure */
+        (void)drain(&c->in, c->guest.fd, &c->egress->received); /* bytes received before the failure */
         end(c, 1);
 }
 

@@ -29,7 +29,8 @@ struct egress {
         int listener_fd, is_accepting;
         struct connections connections, ended; /* ended connections are freed when no callback uses them */
         unsigned count;
-        int is_crowded; /* the crowding has been reported */
+        int is_crowded;                /* the crowding has been reported */
+        uint64_t sent, received, told; /* bytes to hosts and from them; told: their sum in the last notification */
 };
 
 /* connection.c */

@@ -28,6 +28,16 @@ static void send_decision(void *data, json_t *decision)
         egress_control_notify(&((struct egress *)data)->control, "decision", decision);
 }
 
+static void tell_traffic(void)
+{
+        if (egress.sent + egress.received == egress.told || egress.control.server.state != SERVER_OPEN)
+                return;
+        egress.told = egress.sent + egress.received;
+        egress_control_notify(&egress.control, "traffic",
+                              json_pack("{s:I, s:I}", "sent", (json_int_t)egress.sent, "received",
+                                        (json_int_t)egress.received));
+}
+
 static void on_tick(uv_timer_t *timer)
 {
         static unsigned ticks;
@@ -39,6 +49,7 @@ static void on_tick(uv_timer_t *timer)
                 return;
         resolver_tick(&egress.resolver);
         report_tick(&egress.report);
+        tell_traffic();
 }
 
 static int set_up(uv_timer_t *timer, struct cloche_err *e)

@@ -126,7 +126,8 @@ struct sandbox {
         json_t *mount;      /* as a run's; NULL: none */
         int has_caller;     /* each start needs the socket of the user who made it, whose rights its mounts have */
         json_t *volumes;    /* as they were given; NULL: none */
-        int has_writable_root, has_root; /* the second only with the first */
+        int has_writable_root, has_root;     /* the second only with the first */
+        uint64_t sent_bytes, received_bytes; /* of its connections since it was started */
         struct sandbox_identity identity;
         uint64_t idle_ms;
         struct deadline deadline;

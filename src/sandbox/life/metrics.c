@@ -15,7 +15,7 @@
 #define BUSY_NS 1000000 /* one that used less processor time since the sample before has not written much either */
 
 struct sample {
-        uint64_t time_ms, cpu_ns, memory_bytes, pids, disk_bytes;
+        uint64_t time_ms, cpu_ns, memory_bytes, pids, disk_bytes, sent_bytes, received_bytes;
         int cpu_known, memory_known, pids_known, disk_known;
 };
 
@@ -63,7 +63,9 @@ static void take(struct metrics *m)
 {
         struct sandbox *s = m->sandbox;
         const struct sample *before = newest(m);
-        struct sample sample = {.time_ms = clock_real_ms()};
+        struct sample sample = {.time_ms = clock_real_ms(),
+                                .sent_bytes = s->sent_bytes,
+                                .received_bytes = s->received_bytes};
         struct keeper_usage usage;
         struct cgroup_present now;
 
@@ -97,6 +99,7 @@ void sandbox_metrics_tidy(struct sandbox *s, uint64_t now_ns)
 
 void sandbox_metrics_on_box_closed(struct sandbox *s)
 {
+        s->sent_bytes = s->received_bytes = 0;
         if (!s->metrics)
                 return;
         control_detach(&s->control, s->metrics);
@@ -125,6 +128,8 @@ static json_t *sample_json(const struct sample *sample)
         put(object, "memoryBytes", sample->memory_known, sample->memory_bytes);
         put(object, "pids", sample->pids_known, sample->pids);
         put(object, "diskBytes", sample->disk_known, sample->disk_bytes);
+        put(object, "networkSentBytes", 1, sample->sent_bytes);
+        put(object, "networkReceivedBytes", 1, sample->received_bytes);
         return object;
 }
 

@@ -47,6 +47,14 @@ static void on_end(void *data, const struct cloche_err *e)
                 c->on_change(c, e);
 }
 
+static void on_traffic(void *data, uint64_t sent, uint64_t received)
+{
+        struct sandbox *s = ((struct connections *)data)->sandbox;
+
+        s->sent_bytes += sent;
+        s->received_bytes += received;
+}
+
 static void on_ready(void *data)
 {
         struct connections *c = data;
@@ -61,6 +69,7 @@ int connections_open(struct connections *c, const json_t *policy, struct cloche_
 {
         const struct network_face face = {.on_ready = on_ready,
                                           .on_decision = on_decision,
+                                          .on_traffic = on_traffic,
                                           .on_end = on_end,
                                           .data = c};
         struct cloche_engine *engine = c->sandbox->all->engine;

@@ -887,6 +887,10 @@ export interface SandboxSample {
   pids?: number
   /** Bytes of its files. */
   diskBytes?: number
+  /** Bytes that its connections have sent to hosts since it was started, up to a second before; not those to ports of it. */
+  networkSentBytes: number
+  /** Bytes that they have received, likewise. */
+  networkReceivedBytes: number
 }
 
 /** The usage of a sandbox over time. */
