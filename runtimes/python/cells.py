@@ -457,7 +457,7 @@ def get_shell():
 def has_ipython():
     """False if it is not installed. A failing import is an error: it does not select plain cells."""
     try:
-        import IPython
+        part("lazy")["import_ipython"]()
     except ModuleNotFoundError as error:
         if error.name != "IPython":
             raise

@@ -16,8 +16,7 @@ def there(name):
 
 
 def warm_up():
-    for name in ("getpass", "asyncio", "IPython", "IPython.display", "matplotlib_inline.backend_inline", "json", "csv", "pathlib",
-                 "datetime", "random", "subprocess", "urllib.request", "requests"):
+    for name in ("getpass", "asyncio", "json", "csv", "pathlib", "datetime", "random", "subprocess", "urllib.request", "requests"):
         there(name)
     for name, use in (("numpy", multiply), ("pandas", tabulate), ("PIL.Image", encode), ("matplotlib", draw)):
         module = there(name)

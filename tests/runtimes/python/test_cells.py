@@ -1,10 +1,12 @@
 """Cells in a context: their view, displays, output and input, and their failures."""
 import os
 import pathlib
+import subprocess
 import tempfile
 import unittest
 
-from contexts import Context, SharedCase
+from contexts import Context, SharedCase, needs_libraries
+from harness import PYTHON, RUNTIME
 
 
 class Namespace(SharedCase):
@@ -134,6 +136,35 @@ class Syntax(SharedCase):
             pathlib.Path(folder, "go").touch()
             self.assertEqual(self.context.finish(), {"status": "ok"})
             self.assertEqual(self.context.printed("two\n"), "two\n")
+
+
+PARTS_OF_IPYTHON = """
+import sys
+space = {"__name__": "lazy"}
+exec(open(sys.argv[1]).read(), space)
+assert space["import_ipython"]() is space["import_ipython"]() is sys.modules["IPython"]
+import IPython
+from IPython.core import completer
+
+assert not {"IPython.terminal.embed", "prompt_toolkit", "jedi", "jedi.settings"} & set(sys.modules)
+assert not hasattr(IPython, "nowhere") and completer.JEDI_INSTALLED
+assert IPython.embed is IPython.embed and IPython.embed.__module__ == "IPython.terminal.embed"
+assert "prompt_toolkit" in sys.modules and IPython.terminal.debugger and "__getattr__" not in vars(IPython)
+finders = len(sys.meta_path)
+if sys.argv[2] == "completer":
+    assert completer.jedi.Interpreter("imp", [{}]).complete(1, 3)[0].name == "import"
+    assert completer.jedi is sys.modules["jedi"]
+import jedi
+assert jedi.settings.case_insensitive_completion is False and len(sys.meta_path) == finders - 1
+"""
+
+
+@needs_libraries
+class PartsOfIPython(unittest.TestCase):
+    def test_they_are_loaded_when_they_are_named(self):
+        for who in ("completer", "user"):
+            done = subprocess.run([PYTHON, "-c", PARTS_OF_IPYTHON, str(RUNTIME / "lazy.py"), who], capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
 
 
 class Output(SharedCase):
