@@ -531,6 +531,10 @@ def warm_up():
     shell = get_shell()
     for name in ("bridge", "evident", "traces", "displays", "names", "charts", "packages"):
         part(name)
+    # IPython collects garbage after the rehearsal, and template.py before the fork: the modules' objects take no part.
+    gc.collect()
+    gc.freeze()
+    gc.enable()
     names = set(shell.user_ns)
     rehearse(shell, names, REHEARSED[:-1] * (REHEARSALS - 1) + REHEARSED)
     shell.close_files()
