@@ -18,6 +18,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +27,10 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#define KILL_ROUNDS_MAX 20000 /* rounds of the pause below: a second */
-#define KILL_PAUSE_NS 50000
+#define KILL_PATIENCE_NS UINT64_C(5000000000) /* a template that is to reap, on a busy machine */
+#define KILL_PAUSE_NS UINT64_C(50000)         /* the first; each is twice as long as the one before */
+#define KILL_PAUSE_MAX_NS UINT64_C(1000000)
+#define KILL_PAUSE_TOLD_NS UINT64_C(20000000) /* if the kernel tells of the end */
 #define STOP_PATIENCE_NS UINT64_C(500000000)
 #define DEATH_PATIENCE_NS UINT64_C(1000000000) /* from SIGKILL to its effect */
 /* While every scan finds new processes: reached on a machine that is too busy for us. */
@@ -38,18 +41,55 @@
 
 /* -- everything ------------------------------------------------------------------------------------------------- */
 
+/* A pidfd of any process but us, or -errno. */
+static int open_somebody(void)
+{
+        DIR *proc = opendir("/proc");
+        int fd = proc ? -ESRCH : -errno;
+
+        for (struct dirent *entry; fd == -ESRCH && proc && (entry = readdir(proc));) {
+                int pid = entry->d_name[0] >= '1' && entry->d_name[0] <= '9' ? atoi(entry->d_name) : 1;
+
+                if (pid != 1 && (fd = (int)syscall(SYS_pidfd_open, pid, 0)) < 0)
+                        fd = -errno;
+        }
+        if (proc)
+                closedir(proc);
+        return fd;
+}
+
+/* Wait for the end of one process. Since Linux 6.9 its pidfd says POLLHUP when it was reaped;
+ * kernels before leave it to the time. Each round of kill(2) costs a walk over all processes of the
+ * host. */
+static void wait_for_somebody(int *somebody_fd, uint64_t pause_ns)
+{
+        static int are_told;
+        struct timespec pause = {0};
+        struct pollfd polled;
+
+        if (*somebody_fd < 0 && (*somebody_fd = open_somebody()) == -ESRCH && pause_ns == KILL_PAUSE_NS)
+                return; /* all have ended, most likely */
+        pause.tv_nsec = (long)(are_told && *somebody_fd >= 0 ? KILL_PAUSE_TOLD_NS : pause_ns);
+        polled = (struct pollfd){.fd = *somebody_fd};
+        if (ppoll(&polled, 1, &pause, NULL) > 0) {
+                are_told |= !!(polled.revents & POLLHUP);
+                fd_close(somebody_fd);
+        }
+}
+
 /* A fork that we missed is killed in the next round; kill(2) fails with ESRCH when no process is
  * left. The template reaps its child, which may take any time. */
 int kill_all(struct cloche_err *e)
 {
-        const struct timespec pause = {.tv_nsec = KILL_PAUSE_NS};
+        _cleanup_fd_ int somebody_fd = -EBADF;
+        uint64_t until_ns = clock_now_ns() + KILL_PATIENCE_NS, pause_ns = KILL_PAUSE_NS;
 
-        for (int round = 0; kill(-1, SIGKILL) == 0; round++) {
+        while (kill(-1, SIGKILL) == 0) {
                 programs_reap(0);
-                if (round > KILL_ROUNDS_MAX)
+                if (clock_now_ns() > until_ns)
                         return err_set(e, CLOCHE_E_STATE, "killed processes of the box were not reaped");
-                if (round > 0)
-                        nanosleep(&pause, NULL);
+                wait_for_somebody(&somebody_fd, pause_ns);
+                pause_ns = pause_ns < KILL_PAUSE_MAX_NS ? pause_ns * 2 : pause_ns;
         }
         programs_reap(WNOHANG);
         return 0;
