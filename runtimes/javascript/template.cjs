@@ -219,8 +219,10 @@ class Template {
 
   // undefined, or the fork blocker.
   freeze () {
-    this.gc()
-    this.gc()
+    if (this.library.shrink() === 0) {
+      this.gc()
+      this.gc()
+    }
     v8.setFlagsFromString('--no-opt')
     return blocker() ?? this.library.freeze(3)
   }

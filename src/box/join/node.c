@@ -49,6 +49,8 @@ WEAK int uv_loop_fork(void *);
 WEAK int uv_backend_fd(const void *);
 WEAK void uv_update_time(void *);
 WEAK void RAND_add(const void *, int, double);
+WEAK void *v8_isolate_current(void) __asm__("_ZN2v87Isolate10GetCurrentEv");
+WEAK void v8_isolate_low_memory(void *) __asm__("_ZN2v87Isolate21LowMemoryNotificationEv");
 WEAK extern void *node_platform_table[] __asm__("_ZTVN4node12NodePlatformE");
 WEAK int node_worker_threads(void *) __asm__("_ZN4node12NodePlatform21NumberOfWorkerThreadsEv");
 
@@ -344,6 +346,19 @@ static napi_value start(napi_env env, napi_callback_info info)
         return number(env, r);
 }
 
+/* Collect all garbage, and give up the memory for new objects that the start needed:
+ * V8 would keep it, and each fork copies its tables. Returns 1, or 0 if this Node does
+ * not export the functions. */
+static napi_value shrink(napi_env env, napi_callback_info info)
+{
+        int can = v8_isolate_current && v8_isolate_low_memory;
+
+        (void)info;
+        if (can)
+                v8_isolate_low_memory(v8_isolate_current());
+        return number(env, can);
+}
+
 /* Returns undefined, or the fork blockers. */
 static napi_value freeze(napi_env env, napi_callback_info info)
 {
@@ -577,17 +592,9 @@ napi_value napi_register_module_v1(napi_env env, napi_value exports)
                 const char *name;
                 napi_callback call;
         } rows[] = {
-                {"start", start},
-                {"freeze", freeze},
-                {"children", children},
-                {"branches", branches},
-                {"reap", reap},
-                {"isAsked", is_requested},
-                {"pid", pid},
-                {"lines", lines},
-                {"exit", leave},
-                {"exitCode", exit_code},
-                {"lonelySocket", lonely_socket},
+                {"start", start},       {"shrink", shrink}, {"freeze", freeze},        {"children", children},
+                {"branches", branches}, {"reap", reap},     {"isAsked", is_requested}, {"pid", pid},
+                {"lines", lines},       {"exit", leave},    {"exitCode", exit_code},   {"lonelySocket", lonely_socket},
         };
 
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

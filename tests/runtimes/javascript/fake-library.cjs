@@ -23,5 +23,5 @@ function lonelySocket () {
 
 process.dlopen = (module) => {
   const exit = process.reallyExit.bind(process)
-  module.exports = { start: () => 1, freeze: () => undefined, children: () => branch === undefined ? 0 : 1, branches: () => Number(branch), reap () {}, isAsked: () => 0, pid: () => process.pid, exit, exitCode () {}, lonelySocket }
+  module.exports = { start: () => 1, shrink: () => 0, freeze: () => undefined, children: () => branch === undefined ? 0 : 1, branches: () => Number(branch), reap () {}, isAsked: () => 0, pid: () => process.pid, exit, exitCode () {}, lonelySocket }
 }
