@@ -8,7 +8,7 @@ from cloche import equal, need_root, need_writable_roots
 from context_cells import Notebook
 from image_trees import copy_files, copy_programs, make_store
 from package_files import gem, npm_package, wheel
-from rpc import Daemon
+from rpc import HANG_MS, Daemon
 
 TIMEOUT = 150
 PIP, NPM = "/usr/share/python-wheels", "/usr/lib/node_modules/npm"
@@ -51,7 +51,7 @@ def root_of(daemon, frames, digest, name="s", **more):
 
 
 def shell(n, command):
-    answer = n.call("exec", command=command, timeoutMs=60000)
+    answer = n.call("exec", command=command, timeoutMs=HANG_MS)
     assert answer["exitCode"] == 0, answer
     return answer["stdout"]
 

@@ -9,7 +9,7 @@ sys.path.insert(0, os.path.join(os.environ["CLOCHE_SOURCE"], "tests", "daemon"))
 import egress
 from cloche import need_root
 from package_files import gem, npm_package, wheel
-from rpc import Daemon
+from rpc import HANG_MS, Daemon
 
 TIMEOUT = 120
 
@@ -24,7 +24,7 @@ class Box:
         self.frames.call("file.write", attachments=content, sandbox=self.name, path=path, content={"$": "bytes", "at": 0, "n": len(content)})
 
     def exec(self, command, **more):
-        answer = self.frames.call("exec", sandbox=self.name, command=command, timeoutMs=60000, **more)
+        answer = self.frames.call("exec", sandbox=self.name, command=command, timeoutMs=HANG_MS, **more)
         assert answer["exitCode"] == 0, answer
         return answer["stdout"]
 
@@ -139,11 +139,11 @@ def test_a_registry_with_a_certificate_of_the_machines_own():
         frames.call("process.start", sandbox="box", command="python3 registry.py", process="registry")
         frames.call("process.wait", sandbox="box", process="registry", text="ready")
         install = "npm install --no-audit --no-fund --fetch-retries 0 --registry https://127.0.0.1:4443/ hellojs 2>&1"
-        refused = frames.call("exec", sandbox="box", command="NPM_CONFIG_CAFILE= " + install, timeoutMs=60000)
+        refused = frames.call("exec", sandbox="box", command="NPM_CONFIG_CAFILE= " + install, timeoutMs=HANG_MS)
         assert refused["exitCode"] != 0 and "certificate" in refused["stdout"], refused
         box.exec(install)
         assert box.exec("node -p 'require(\"hellojs\").version'") == "one\n"
-        missing = frames.call("exec", sandbox="box", command="rm -r node_modules ~/.npm; NPM_CONFIG_CAFILE=/none " + install, timeoutMs=60000)
+        missing = frames.call("exec", sandbox="box", command="rm -r node_modules ~/.npm; NPM_CONFIG_CAFILE=/none " + install, timeoutMs=HANG_MS)
         assert "ENOENT" not in missing["stdout"] and "certificate" in missing["stdout"], missing
 
 

@@ -10,7 +10,7 @@ import cloche
 import egress
 from egress import HOST, World
 from package_files import Index
-from rpc import DAEMON, Daemon, Failed
+from rpc import DAEMON, HANG_MS, Daemon, Failed
 
 TIMEOUT = 150
 NAMES = {"allowed.test": ["93.184.216.34"], "other.test": ["93.184.216.35"], "python": ["93.184.216.35"]}
@@ -37,7 +37,7 @@ def start(**files):
 
 
 def run(frames, command, sandbox="box"):
-    return frames.call("exec", sandbox=sandbox, command=command, timeoutMs=60000)
+    return frames.call("exec", sandbox=sandbox, command=command, timeoutMs=HANG_MS)
 
 
 def test_the_operators_indexes():

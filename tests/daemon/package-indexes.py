@@ -9,7 +9,7 @@ import cloche
 import egress
 from egress import HOST, World
 from package_files import Index
-from rpc import DAEMON, Daemon
+from rpc import DAEMON, HANG_MS, Daemon
 
 TIMEOUT = 150
 
@@ -20,7 +20,7 @@ class Box:
         frames.call("sandbox.create", sandbox=name, **more)
 
     def exec(self, command, code=0, **more):
-        answer = self.frames.call("exec", sandbox=self.name, command=command, timeoutMs=60000, **more)
+        answer = self.frames.call("exec", sandbox=self.name, command=command, timeoutMs=HANG_MS, **more)
         assert answer["exitCode"] == code, answer
         return answer["stdout"]
 

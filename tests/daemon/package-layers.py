@@ -13,7 +13,7 @@ from egress import HOST, World
 from image_trees import make_image
 from http_client import Http
 from package_files import Index
-from rpc import Daemon, Failed, Frames, PATIENCE
+from rpc import HANG_MS, Daemon, Failed, Frames, PATIENCE
 
 TIMEOUT = 240
 SHOW = "python3 -c 'import hellopy; print(hellopy.version)'"
@@ -28,7 +28,7 @@ def start(kinds=("pip",)):
 
 
 def run(frames, sandbox, command):
-    return frames.call("exec", sandbox=sandbox, command=command, timeoutMs=60000)
+    return frames.call("exec", sandbox=sandbox, command=command, timeoutMs=HANG_MS)
 
 
 def names(frames):

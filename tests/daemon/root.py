@@ -13,7 +13,7 @@ from cloche import cli, equal, need_root, need_writable_roots, possible_layers, 
 from image_trees import copy_files, copy_programs, make_image, make_store
 from images import users_of
 from package_files import Index
-from rpc import Daemon, Failed
+from rpc import HANG_MS, Daemon, Failed
 
 TIMEOUT = 150
 PACKAGE = """Package: hello-root
@@ -100,7 +100,7 @@ def serve_package():
 
 
 def said(frames, command, sandbox="s", **more):
-    answer = frames.call("exec", sandbox=sandbox, command=command, timeoutMs=60000, **more)
+    answer = frames.call("exec", sandbox=sandbox, command=command, timeoutMs=HANG_MS, **more)
     assert answer["exitCode"] == 0, answer
     return answer["stdout"]
 

@@ -22,6 +22,7 @@ BUILD = os.environ["CLOCHE_BUILD"]
 DAEMON = os.path.join(BUILD, "cloched")
 HANG = 40 * PATIENCE  # seconds; nothing in these tests may take that long
 LATE = 1000  # messages
+HANG_MS = int(30000 * PATIENCE)  # timeout for commands that end on their own: a wedged one fails its test before HANG does
 
 
 class Failed(Exception):

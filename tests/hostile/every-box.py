@@ -9,7 +9,7 @@ from cloche import SOURCE, descendants, equal, need_ordinary_user, need_root, ne
 from image_trees import make_store
 
 sys.path.insert(0, os.path.join(SOURCE, "tests/daemon"))
-from rpc import Daemon, private_of_user  # noqa: E402
+from rpc import HANG_MS, Daemon, private_of_user  # noqa: E402
 
 
 PRINTED = attempts.program() + "\nimport json\nprint(json.dumps(FOUND))\n"
@@ -20,7 +20,7 @@ OF_ROOT = {"a flush of a file system", "other users", "capabilities", "the box's
 
 
 def says(frames, **where):
-    answer = frames.call("exec", command="python3 -c \"$CODE\"", env={"CODE": PRINTED}, timeoutMs=30000, **where)
+    answer = frames.call("exec", command="python3 -c \"$CODE\"", env={"CODE": PRINTED}, timeoutMs=HANG_MS, **where)
     assert answer["exitCode"] == 0, answer
     return answer["stdout"]
 

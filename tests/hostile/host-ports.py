@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.join(os.environ["CLOCHE_SOURCE"], "tests", "daemon"))
 import cloche
 import egress
 from egress import HOST, World
-from rpc import DAEMON, Daemon, Failed
+from rpc import DAEMON, HANG_MS, Daemon, Failed
 
 TIMEOUT = 150
 NAMES = {"allowed.test": ["93.184.216.34"], "loop.test": ["127.0.0.1"], "turns.test": [["93.184.216.34"], ["127.0.0.1"]], "db.host.internal": ["93.184.216.34"], "host.internal": ["127.0.0.1"]}
@@ -51,7 +51,7 @@ def start():
 
 
 def run(frames, command, sandbox="box"):
-    return frames.call("exec", sandbox=sandbox, command=command, timeoutMs=60000)
+    return frames.call("exec", sandbox=sandbox, command=command, timeoutMs=HANG_MS)
 
 
 def talk(*pieces, host="db.host.internal", port):
@@ -102,7 +102,7 @@ def test_the_port_that_the_policy_names():
         frames.call("process.start", sandbox="box", process="open", command=f"exec 7<>/dev/tcp/db.host.internal/{opened.port}; echo > is-open; cat <&7; echo cut")
         cloche.wait_for(lambda: run(frames, "test -e is-open")["exitCode"] == 0, "the connection")
         frames.call("sandbox.update", sandbox="box", network={"allow": ["allowed.test"]})
-        ended = frames.call("process.wait", sandbox="box", process="open", timeoutMs=30000)
+        ended = frames.call("process.wait", sandbox="box", process="open", timeoutMs=HANG_MS)
         assert ended["process"].get("exitCode") is not None, ended
         for deny in ("host:db", "*", "*.host.internal"):
             frames.call("sandbox.update", sandbox="box", network={"allow": ["host:db"], "deny": [deny]})

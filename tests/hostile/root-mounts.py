@@ -8,7 +8,7 @@ sys.path.insert(0, os.path.join(os.environ["CLOCHE_SOURCE"], "tests", "daemon"))
 import guest_acts
 from cloche import equal, need_writable_roots
 from image_trees import make_store
-from rpc import Daemon
+from rpc import HANG_MS, Daemon
 
 ACTS = guest_acts.ACTS + r"""
 import subprocess
@@ -66,7 +66,7 @@ SEEN_BESIDE = {"owner": "(65534, 65534)", "read": "r", "write": "refused", "remo
 
 def run(frames, sandbox, script):
     frames.call("file.write", sandbox=sandbox, path="/tmp/acts.py", content=ACTS + script)
-    said = frames.call("exec", sandbox=sandbox, command="python3 /tmp/acts.py", timeoutMs=60000)
+    said = frames.call("exec", sandbox=sandbox, command="python3 /tmp/acts.py", timeoutMs=HANG_MS)
     assert said["exitCode"] == 0, said
     return guest_acts.words_of(said["stdout"])
 
