@@ -146,6 +146,19 @@ static uint64_t image_bytes(const struct keeper_volume_spec *spec)
         return bytes & ~UINT64_C(4095);
 }
 
+/* A file system keeps blocks for root, so that the host goes on when users have filled it. They are
+ * not for callers, though this process may take them. */
+static int reserve(int fd, uint64_t bytes, struct cloche_err *e)
+{
+        struct statfs fs;
+        int is_full = fstatfs(fd, &fs) == 0 && fs.f_blocks > 0 && bytes > (uint64_t)fs.f_bavail * (uint64_t)fs.f_frsize;
+
+        if (!is_full && fallocate(fd, 0, 0, (off_t)bytes) == 0)
+                return 0;
+        return err_os(e, CLOCHE_E_RESOURCE, is_full ? ENOSPC : errno, "reserve %llu bytes in the directory of volumes",
+                      (unsigned long long)bytes);
+}
+
 /* A new image has no name yet. All its bytes are reserved: a file system that runs out of bytes
  * below it loses data that was written to it without an error. */
 static int make_unnamed(int dir_fd, const struct keeper_volume_spec *spec, struct cloche_err *e)
@@ -155,10 +168,9 @@ static int make_unnamed(int dir_fd, const struct keeper_volume_spec *spec, struc
 
         if (fd < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "make a file in the directory of volumes");
-        if (fallocate(fd, 0, 0, (off_t)image_bytes(spec)) < 0)
-                return err_os(e, CLOCHE_E_RESOURCE, errno, "reserve %llu bytes in the directory of volumes",
-                              (unsigned long long)image_bytes(spec));
-        r = format(fd, spec, e);
+        r = reserve(fd, image_bytes(spec), e);
+        if (r == 0)
+                r = format(fd, spec, e);
         return r < 0 ? r : TAKE_FD(fd);
 }
 

@@ -68,6 +68,25 @@ def test_its_bytes_are_reserved_and_it_has_a_journal():
         assert os.stat(image).st_blocks * 512 >= SMALL, "a guest cannot give them back"
 
 
+def test_blocks_that_the_host_keeps_for_root_are_not_taken():
+    with Volumes() as volumes:
+        os.mkdir(volumes.at("volumes"))
+        with open("disk", "wb") as file:
+            file.truncate(4 * SMALL)
+        subprocess.run(["mkfs.ext4", "-q", "-m", "50", "disk"], check=True)
+        subprocess.run(["mount", "-o", "loop", "disk", volumes.at("volumes")], check=True)
+        try:
+            os.chmod(volumes.at("volumes"), 0o700)
+            os.rmdir(volumes.at("volumes/lost+found"))
+            with volumes.daemon() as daemon, daemon.frames() as frames:
+                refused = frames.refused("volume.create", volume="large", sizeBytes=2 * SMALL)
+                equal((refused.name, refused.message), ("resource", f"reserve {2 * SMALL} bytes in the directory of volumes: No space left on device"))
+                equal(frames.call("volume.create", volume="small", sizeBytes=SMALL)["volume"], "small")
+                equal(len(volumes.images()), 1)
+        finally:
+            subprocess.run(["umount", volumes.at("volumes")], check=True)
+
+
 def test_one_in_use_is_not_deleted():
     with Volumes() as volumes, volumes.daemon() as daemon, daemon.frames() as frames:
         frames.call("volume.create", volume="data", sizeBytes=SMALL)
