@@ -95,7 +95,7 @@ def test_the_host_is_described():
     rows = {row["name"]: row for row in json.loads(run(CLI, "selftest", "--json", check=0)[1])["host"]}
     assert rows["control-groups"]["present"] and rows["control-groups"]["detail"].startswith("version 2, in /sys/fs/cgroup/"), rows
     if os.uname().release.startswith("6.1."):  # Debian 12's
-        equal({name for name, row in rows.items() if row["present"]}, {"control-groups", "landlock", "fuse"})
+        equal({name for name, row in rows.items() if row["present"]}, {"control-groups", "landlock", "fuse", "sandbox-root"})
 
 
 def test_root_in_a_service():
