@@ -231,8 +231,8 @@ act('as-root', lambda: os.popen('/opt/new' + USER_OF).read().strip())
 SYSTEM = r"""
 for path in ('net/ipv4/ip_unprivileged_port_start', 'net/core/somaxconn', 'user/max_user_namespaces', 'kernel/ns_last_pid', 'kernel/hostname', 'fs/mqueue/queues_max'):
     act(path, lambda: put('/proc/sys/' + path, '1'))
-act('read', lambda: get('/proc/sys/net/core/somaxconn') and 'done')
-act('chmod-sysctl', lambda: os.chmod('/proc/sys/net/core/somaxconn', 0o777))
+act('read', lambda: get('/proc/sys/net/ipv4/ip_unprivileged_port_start') and 'done')
+act('chmod-sysctl', lambda: os.chmod('/proc/sys/net/ipv4/ip_unprivileged_port_start', 0o777))
 for path in ('kcore', 'kmsg', 'kallsyms', 'sysrq-trigger', 'slabinfo', 'vmallocinfo', 'timer_list', 'keys', 'kpagecount', 'iomem'):
     try: text = get('/proc/' + path)[:10] if path != 'kmsg' else os.read(os.open('/proc/kmsg', os.O_RDONLY | os.O_NONBLOCK), 10)
     except OSError as e: text = b''
@@ -251,7 +251,7 @@ act('lease', lambda: str(os.path.exists('/run/cloche-ids') or any('cloche-ids' i
 """
 
 
-NOT_WRITTEN = ("net/ipv4/ip_unprivileged_port_start", "net/core/somaxconn", "user/max_user_namespaces", "kernel/ns_last_pid", "kernel/hostname", "fs/mqueue/queues_max", "chmod-sysctl")
+NOT_WRITTEN = ("net/ipv4/ip_unprivileged_port_start", "user/max_user_namespaces", "kernel/ns_last_pid", "kernel/hostname", "fs/mqueue/queues_max", "chmod-sysctl")
 SHOW_NOTHING = ("kcore", "kmsg", "kallsyms", "sysrq-trigger", "slabinfo", "vmallocinfo", "timer_list", "keys", "kpagecount", "iomem")
 OF_PID_1 = [*(f"1/{name}" for name in ("mem", "environ", "maps", "auxv", "syscall", "stack", "ns/user", "fd", "root/etc", "cwd", "exe")),
             *(f"write-1/{name}" for name in ("oom_score_adj", "coredump_filter", "clear_refs", "sched", "mem"))]
@@ -273,6 +273,7 @@ FILES_SAID = {
 def try_the_system(box, **differing):
     said = run(box, SYSTEM)
     assert {said.pop(name) for name in NOT_WRITTEN} <= {"EACCES", "EROFS"}, said
+    assert said.pop("net/core/somaxconn") in ("EACCES", "EROFS", "ENOENT"), "older kernels, such as 6.1, do not show it in a box's network"
     equal(said, {**dict.fromkeys(SHOW_NOTHING, "nothing"), **dict.fromkeys(OF_PID_1, "EACCES"), **dict.fromkeys(("ptrace", "process_vm_readv", "pidfd_getfd", "kcmp"), "EPERM"),
                  "read": "done", "own-child": "done", "alive": "True", "lease": "FalseFalse", **differing})
 
