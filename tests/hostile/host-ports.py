@@ -55,7 +55,7 @@ def run(frames, command, sandbox="box"):
 
 
 def talk(*pieces, host="db.host.internal", port):
-    """Send pieces on one connection, and print what comes back."""
+    """Send pieces on one connection, and print the answer."""
     return f"python3 - <<'END-OF-IT'\n{egress.PRELUDE}\nprint(talk({host!r}, {port}, *{[piece.encode() for piece in pieces]!r}))\nEND-OF-IT"
 
 
@@ -98,7 +98,7 @@ def test_the_port_that_the_policy_names():
         assert cell["stdout"].strip() == "service", cell
         script = frames.call("script", language="bash", code=f"curl -sS {url}", network={"allow": ["host:db"]})
         assert script["stdout"] == "service\n", script
-        # A change of the policy cuts what is open; a rule that denies wins.
+        # A change of the policy cuts connections that are open; a rule that denies wins.
         frames.call("process.start", sandbox="box", process="open", command=f"exec 7<>/dev/tcp/db.host.internal/{opened.port}; echo > is-open; cat <&7; echo cut")
         cloche.wait_for(lambda: run(frames, "test -e is-open")["exitCode"] == 0, "the connection")
         frames.call("sandbox.update", sandbox="box", network={"allow": ["allowed.test"]})

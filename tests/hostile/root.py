@@ -127,7 +127,7 @@ def can_take(cap):
     return os.wait()[1] == 0
 act('each', lambda: str([cap for cap in range(41) if can_take(cap)])); act('bounding', lambda: str([cap for cap in range(41) if libc.prctl(23, cap, 0, 0, 0) == 1]))
 act('drop', lambda: libc.prctl(24, 0, 0, 0, 0) and ctypes.get_errno() and 'EPERM')
-def by_exec(cap):  # what an exec of root has, also of a set-user-id file
+def by_exec(cap):  # the rights after an exec of root, also of a set-user-id file
     return [line.split()[1] for line in os.popen('/opt/setid -c "print(open(\'/proc/self/status\').read())"') if line.startswith(('CapPrm', 'CapEff'))]
 act('exec', lambda: str(by_exec(0)))
 for uid in (0, 1000, 65535):
@@ -287,7 +287,7 @@ def test_rights_and_calls():
 
 
 def test_deeds_of_other_capabilities():
-    """Each beside the like that needs none, other boxes' ids, /sys, and what counts for each user."""
+    """Each beside the like that needs none, other boxes' ids, /sys, and resources that count for each user."""
     need_writable_roots()
     with Keeper(trees=make_store()) as keeper:
         equal(run(sandbox(keeper), DEEDS), DEEDS_SAID)

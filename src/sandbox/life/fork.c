@@ -6,8 +6,8 @@
  *
  * The contexts stand still until both are done, so that memory and files of a fork are of one
  * moment. A failure at any step removes all forks; a context that cannot be forked is none, and
- * listed in the answer. A stopped sandbox has stopped forks, with its saved files. Runs in: cloched-engine, on its
- * loop, with the rights of the daemon's user. */
+ * listed in the answer. A stopped sandbox has stopped forks, with its saved files. Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "heritage.h"
 #include "log.h"
 
@@ -65,7 +65,8 @@ struct sandbox_fork {
         struct child children[];
 };
 
-/* From the first to the last: a sandbox that is stopped has no contexts, and its files are there. */
+/* From the first to the last: a sandbox that is stopped has no contexts, and its files are
+ * there. */
 static const unsigned transitions[FORK_STATES] = {
         [FORK_PREPARING] = STATE_TO(FORK_PACKING) | STATE_TO(FORK_ENTERING),
         [FORK_PACKING] = STATE_TO(FORK_BRANCHING),
