@@ -132,6 +132,7 @@ shutil.rmtree('/opt/a/b'); shutil.rmtree('/opt/d'); open('/opt/d', 'w').close();
 
 
 KILL = """import os, signal
+open('/workspace/kills', 'w').close()
 while True:
     for pid in filter(str.isdigit, os.listdir('/proc')):
         try:
@@ -148,6 +149,7 @@ def check_a_cut_archive(frames):
     python(frames, "k", "import os\nfor i in range(3): open(f'/opt/{i}', 'wb').write(os.urandom(8 << 20))")
     frames.call("file.write", sandbox="k", path="/workspace/kill", content=KILL)
     frames.call("process.start", sandbox="k", command="exec python3 /workspace/kill", process="killer")
+    frames.call("exec", sandbox="k", command="until [ -e /workspace/kills ]; do sleep 0.02; done")
     refused = frames.refused("sandbox.commit", sandbox="k", image="cut:1")
     assert "signal 9" in refused.message, refused
     frames.call("process.kill", sandbox="k", process="killer")
