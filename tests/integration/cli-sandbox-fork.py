@@ -35,7 +35,8 @@ def test_snapshots():
     with daemon():
         ok("exec", "a", "--", "echo one > f")
         equal(ok("sandbox", "snapshot", "a", "s", "--label", "of=tests"), b"s\n")
-        bad_input("sandbox", "snapshot", "a", "s", says=r"\(cloche snapshot rm\)")
+        bad_input("sandbox", "snapshot", "a", "s", says=r"\(cloche snapshot rm\), or give --replace")
+        equal(ok("sandbox", "snapshot", "a", "s", "--label", "of=tests", "--replace"), b"s\n")
         ok("exec", "a", "--", "echo two > f")
         equal(ok("sandbox", "create", "b", "--snapshot", "s", "--pids", "77"), b"b\n")
         equal(ok("exec", "b", "--", "cat f"), b"one\n")

@@ -325,6 +325,8 @@ static int snapshot(struct cli_request *request)
                 json_object_set_new(params, "snapshot", json_string(request->positional[1]));
         if (request->sandbox.labels)
                 json_object_set(params, "labels", request->sandbox.labels);
+        if (request->sandbox.is_replacing)
+                json_object_set_new(params, "replace", json_true());
         code = sandbox_request_once(request, "sandbox.snapshot", params, &taken);
         if (code == 0 && request->json)
                 sandbox_print_json(taken);
