@@ -178,7 +178,7 @@ SAMPLES = [None, True, -1, 0, 1, 5, 10 ** 15, "x", "", [], ["a"], [1], {}, {"a":
            {"includeChanges": 1}, {"$": "bytes", "b64": "AA=="}, {"$": "bytes"}]
 WHOLE = {"/v1/call": {"language": "python", "code": "return 1"}, "/v1/script": {"language": "python", "code": "1"},
          "/v1/evaluate": {"language": "javascript", "code": "1"}, "/v1/prefixes": {"language": "python", "code": "1"}, "/v1/sync": {}, "/v1/images/{image}/verify": {}, "/v1/images/prune": {},
-         "/v1/images/{image}/warm": {"languages": ["python"]},
+         "/v1/images/{image}/warm": {"languages": ["python"]}, "/v1/snapshots/{snapshot}/copy": {"to": "b"},
          "/v1/volumes": {"volume": "data", "sizeBytes": 16777216}}
 
 

@@ -48,7 +48,7 @@ def test_what_a_forked_ruby_still_does():
 
 
 def test_gems_and_libraries_are_there():
-    with Warm("ruby") as warm:
+    with Warm("ruby", env=SHIPPED) as warm:
         equal(warm.value("before = $LOADED_FEATURES.size\nrequire 'json'\nrequire 'set'\nrequire 'csv'\nrequire 'time'\n[$LOADED_FEATURES.size - before, Gem::Version.new('1.10') > Gem::Version.new('1.9')]"), [0, True])
         equal(warm.run("require 'no/such'").error["type"], "LoadError")
         # RubyGems keeps Ruby's own require, which is in C, and none of the agent's.
