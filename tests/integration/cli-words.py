@@ -2,6 +2,7 @@
 by name, JSON from files."""
 import json
 import os
+import re
 import subprocess
 from cloche import BUILD, cli, equal, run, write_file
 
@@ -135,6 +136,7 @@ def test_arguments_that_cannot_be_read():
 
 TREE = """
 import os
+import re
 return sorted((os.path.join(top, n), os.path.islink(os.path.join(top, n)), os.access(os.path.join(top, n), os.X_OK))
               for top, names, files in os.walk('src') for n in names + files)
 """
@@ -278,3 +280,12 @@ def test_output_that_cannot_be_written_is_an_error():
         with open("/dev/full", "wb") as full:
             done = subprocess.run([os.path.join(BUILD, "cloche"), *words], stdout=full, stderr=subprocess.PIPE, text=True)
         assert done.returncode == 1 and done.stderr == "cloche: cannot write standard output: No space left on device\n", (words, done)
+
+
+def test_help_names_the_instructions_of_builds():
+    os.mkdir("app")
+    write_file("app/Dockerfile", "FROM scratch\nNONE\n")
+    refusal = cli("image", "build", "app").stderr.decode()
+    words = re.findall(r"\b[A-Z]{3,}\b", refusal.split("expected", 1)[1])
+    shown = cli("help", "image", "build").stdout.decode()
+    assert len(words) > 10 and all(word in shown for word in words), (words, shown)
