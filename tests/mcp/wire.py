@@ -413,6 +413,13 @@ def test_lines_of_a_private_daemon():
         equal((code, structured(last)["stdout"]), (0, "end\n"))
 
 
+def test_words_of_a_private_daemon_that_does_not_start():
+    for option, value, words in (("--network", "a.example:no", "expected a port"), ("--image", "none:1", "there is no image 'none:1'")):
+        done = cli("mcp", option, value)
+        equal((done.code, done.stdout), (2, b""))
+        assert done.stderr.startswith(f"cloche: {option}: ".encode()) and words.encode() in done.stderr, done.stderr
+
+
 def test_options_of_the_command():
     with Daemon() as daemon:
         with Stdio("--socket", daemon.path, "--sandbox", "mine", "--read-only") as stdio:

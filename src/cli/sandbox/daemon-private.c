@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "wire/json.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -42,10 +43,31 @@ static _Noreturn void become_program(const char *program, const char *const *opt
         _exit(1);
 }
 
+/* The event that tells why it did not start; 0: the line is none. */
+static int take_event(const char *line, struct cloche_err *e)
+{
+        struct cloche_err bad = {0};
+        json_t *event = NULL;
+        const char *name, *message;
+        int is_taken;
+
+        if (json_load_text(line, strlen(line), &event, &bad) < 0)
+                return 0;
+        name = json_string_value(json_object_get(event, "error"));
+        message = json_string_value(json_object_get(event, "message"));
+        is_taken = name && message;
+        for (unsigned code = 0; is_taken && code < CLOCHE_CODE_COUNT; code++)
+                if (strcmp(name, cloche_code_name(code)) == 0)
+                        (void)err_set(e, (enum cloche_code)code, "%s", message);
+        json_decref(event);
+        return is_taken;
+}
+
 /* The last line of its log tells why it ended. */
 static void add_log(int fd, struct cloche_err *e)
 {
-        char text[LOG_BYTES + 1], *line;
+        char text[LOG_BYTES + 1];
+        const char *line;
         struct stat status;
         off_t from = fstat(fd, &status) == 0 && status.st_size > LOG_BYTES ? status.st_size - LOG_BYTES : 0;
         ssize_t size = pread(fd, text, LOG_BYTES, from);
@@ -56,7 +78,9 @@ static void add_log(int fd, struct cloche_err *e)
                 return;
         text[size] = '\0';
         line = strrchr(text, '\n');
-        (void)err_set(e, e->code, "the private daemon ended: %.400s", line ? line + 1 : text);
+        line = line ? line + 1 : text;
+        if (!take_event(line, e))
+                (void)err_set(e, e->code, "the private daemon ended: %.400s", line);
 }
 
 static void reap(struct daemon_private *daemon)
