@@ -9,7 +9,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
-from messages import META, MODERN, Http, Stdio, call, modern, request
+from messages import CLI, META, MODERN, Http, Stdio, call, modern, request
 from cloche import SOURCE, cli, equal
 from image_trees import copy_programs, make_shell
 from rpc import HANG, Daemon
@@ -413,6 +413,11 @@ def test_lines_of_a_private_daemon():
         equal((code, structured(last)["stdout"]), (0, "end\n"))
 
 
+def test_a_last_line_without_an_end():
+    done = cli("mcp", stdin=json.dumps(request("ping")).encode())
+    equal((done.code, json.loads(done.stdout)["result"]), (0, {}))
+
+
 def test_words_of_a_private_daemon_that_does_not_start():
     for option, value, words in (("--network", "a.example:no", "expected a port"), ("--image", "none:1", "there is no image 'none:1'")):
         done = cli("mcp", option, value)
@@ -426,6 +431,8 @@ def test_options_of_the_command():
             equal([tool["name"] for tool in stdio.ask(request("tools/list"))["result"]["tools"]], ["read_output", "list_processes", "read_file", "list_directory", "search_files", "list_sandboxes", "explain_denial"])
             equal(code_of(stdio.ask(call("write_file", path="x", text=""))), -32602)
             structured(stdio.ask(call("list_directory")))
+        unended = subprocess.run([CLI, "mcp", "--socket", daemon.path], input=json.dumps(request("ping")), capture_output=True, text=True, timeout=HANG)  # the last line has no end
+        equal((unended.returncode, json.loads(unended.stdout)["result"]), (0, {}))
         with Stdio("--socket", daemon.path, "--tools", "run_command,read_file") as stdio:
             equal([tool["name"] for tool in stdio.ask(request("tools/list"))["result"]["tools"]], ["run_command", "read_file"])
         with Stdio("--socket", daemon.path, "--sandbox", "mine") as one, Stdio("--socket", daemon.path, "--sandbox", "mine") as other:

@@ -51,15 +51,22 @@ int lines_next(struct lines *lines, const char **ret, size_t *ret_size)
         const char *from, *end;
         size_t left = lines->in.size - lines->at;
 
-        if (left == lines->seen)
+        if (left == 0 || (left == lines->seen && !lines->is_over))
                 return 0;
         from = lines->in.data + lines->at;
         end = memchr(from + lines->seen, '\n', left - lines->seen);
         if (!end && (lines->is_skipping || left > LINES_BYTES_MAX))
                 return skip(lines);
-        if (!end) {
+        if (!end && !lines->is_over) {
                 lines->seen = left;
                 return 0;
+        }
+        if (!end) { /* the last line has no end */
+                lines->at = lines->in.size;
+                lines->seen = 0;
+                *ret = from;
+                *ret_size = left;
+                return 1;
         }
         lines->at += (size_t)(end - from) + 1;
         lines->seen = 0;
