@@ -435,6 +435,10 @@ def test_options_of_the_command():
         equal((unended.returncode, json.loads(unended.stdout)["result"]), (0, {}))
         with Stdio("--socket", daemon.path, "--tools", "run_command,read_file") as stdio:
             equal([tool["name"] for tool in stdio.ask(request("tools/list"))["result"]["tools"]], ["run_command", "read_file"])
+        for tools, words in (("run_command,no_such", "no tool 'no_such'"), ("", "at least one")):
+            with Stdio("--socket", daemon.path, "--tools", tools) as stdio:
+                refused = stdio.ask(request("initialize", protocolVersion="2025-11-25"))
+                assert code_of(refused) == -32603 and words in refused["error"]["message"], refused
         with Stdio("--socket", daemon.path, "--sandbox", "mine") as one, Stdio("--socket", daemon.path, "--sandbox", "mine") as other:
             one.write(call("run_command", 7, command="until [ -e there ]; do sleep 0.01; done; cat there"))
             structured(other.ask(call("write_file", 7, path="there", text="by the other")))

@@ -183,6 +183,8 @@ json_t *mcp_tools_of(const struct daemon *d);
 /* NULL: this client is served none of that name. */
 const struct mcp_tool *mcp_tool_find(const struct mcp_exchange *x, const char *name);
 int mcp_tool_is_served(const struct mcp_exchange *x, size_t index);
+/* names: of the tools that a client wants; NULL: all. */
+int mcp_tools_check(const json_t *names, struct cloche_err *e);
 /* Check arguments by the rows of the tool. */
 int mcp_arguments_check(const struct mcp_exchange *x, struct cloche_err *e);
 void mcp_tool_run(struct mcp_exchange *x);

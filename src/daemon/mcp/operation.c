@@ -97,6 +97,8 @@ int mcp_operate(const struct client_request *request, json_t **ret, struct cloch
         int r = client_pending_check(request, e);
 
         (void)ret;
+        if (r == 0)
+                r = mcp_tools_check(json_object_get(request->params, "tools"), e);
         if (r < 0)
                 return r;
         job = calloc(1, sizeof(*job));

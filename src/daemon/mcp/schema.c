@@ -228,6 +228,20 @@ const struct mcp_tool *mcp_tool_find(const struct mcp_exchange *x, const char *n
         return NULL;
 }
 
+int mcp_tools_check(const json_t *names, struct cloche_err *e)
+{
+        static const struct mcp_exchange all;
+
+        for (size_t i = 0; i < json_array_size(names); i++)
+                if (!mcp_tool_find(&all, json_string_value(json_array_get(names, i))))
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "--tools: there is no tool '%.60s' (docs/mcp.md has the names)",
+                                       json_string_value(json_array_get(names, i)));
+        return names && json_array_size(names) == 0
+                       ? err_set(e, CLOCHE_E_INVALID_ARGUMENT, "--tools: expected at least one tool")
+                       : 0;
+}
+
 /* -- arguments --------------------------------------------------------------------------------------------------- */
 
 static int is_name(const char *name, size_t size)
