@@ -24,7 +24,7 @@ BLOCKS = {"own daemon": "cloche daemon stop|cloched --on-demand", "import": "clo
           "services": "cloched .*--network-preset|cloche sandbox create work --allow|cloche exec work --socket|cloche net ", "programs": "curl .*/v1/sandboxes"}
 
 
-OTHERS = "\\$ |# (app|web)/|echo ('the service|> /tmp/ready)|exec 3<|(FROM|ARG|ENV|WORKDIR|COPY|RUN|CMD) |tools:1|(python|bash) +ready|box = client|client\\.create_volume|mount=cloche|await client"  # commands of PROMPTED, an output, code
+OTHERS = "\\$ |# (app|web)/|echo ('the service|> /dev/shm/ready)|exec 3<|(FROM|ARG|ENV|WORKDIR|COPY|RUN|CMD) |tools:1|(python|bash) +ready|box = client|client\\.create_volume|mount=cloche|await client"  # commands of PROMPTED, an output, code
 
 
 def test_each_command_has_its_test():
