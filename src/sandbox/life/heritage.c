@@ -1,6 +1,7 @@
 /* The part of a sandbox that a copy of it has. Runs in: cloched-engine, on its loop, with the
  * rights of the daemon's user. */
 #include "heritage.h"
+#include "startup.h"
 
 #include "base/clock.h"
 #include "sandbox/core/store.h"
@@ -52,7 +53,7 @@ static void omit_programs(const struct sandbox *s, json_t *list)
         const struct session *session;
 
         TAILQ_FOREACH (p, &s->processes, link)
-                if (!process_is_ended(p) && !p->is_hidden)
+                if (!process_is_ended(p) && !p->is_hidden && !sandbox_startup_has(s, p))
                         sandbox_heritage_omit(list, "process", p->id,
                                               "processes of shells are not forked: start it again in the fork");
         TAILQ_FOREACH (session, &s->sessions, link)

@@ -326,6 +326,11 @@ unsigned sandbox_startup_processes(const struct sandbox *s)
         return s->startup && s->startup->service && !process_is_ended(s->startup->service);
 }
 
+int sandbox_startup_has(const struct sandbox *s, const struct process *p)
+{
+        return s->startup && s->startup->service == p;
+}
+
 void sandbox_startup_turn(struct sandbox *s)
 {
         struct startup *u = s->startup;

@@ -14,6 +14,8 @@ int sandbox_startup_is_over(const struct sandbox *s);
 /* Return the number of processes that run because of the image, and keep no sandbox from being
  * idle: each start of the sandbox starts them again. */
 unsigned sandbox_startup_processes(const struct sandbox *s);
+/* True for the process of the start command. */
+int sandbox_startup_has(const struct sandbox *s, const struct process *p);
 /* Do the scheduled work: it may end the sandbox. */
 void sandbox_startup_turn(struct sandbox *s);
 void sandbox_startup_on_box_closed(struct sandbox *s);
