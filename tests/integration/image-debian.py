@@ -128,6 +128,7 @@ def test_bad_input():
     for packages in ("", "--x", "a b", "a;b", "./a.deb"):
         bad_input(*words, "--suite", "bookworm", "--packages", packages, says="not a list")
     bad_input(*words, says="--suite")
+    bad_input("image", "debian", "made", "--images", "images", "--suite", "bookworm", "--sources", "no-file", says="--sources: no-file: No such file or directory")
     bad_input("image", "debian", "--suite", "bookworm", says="a name")
     bad_input(*words[:-1], "none", "--suite", "bookworm", says="none")
     bad_input("image", "debian", "Bad Name", *words[3:], "--suite", "bookworm", says="'Bad Name' is no name of an image")

@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/privilege.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <stdatomic.h>
@@ -94,6 +95,8 @@ static int choose_sources(const struct debian_image *image, struct sources *ret)
 
         if (find_sources(image->sources, &ret->found) != 0)
                 return cli_bad("--sources: cannot find '%s'", image->sources);
+        if (image->sources && access(ret->found.gl_pathv[0], R_OK) != 0)
+                return cli_bad("--sources: %s: %s", ret->found.gl_pathv[0], strerror(errno));
         if (ret->found.gl_pathc > SOURCES_MAX)
                 return cli_bad("apt has %zu files of sources, expected at most %d", ret->found.gl_pathc, SOURCES_MAX);
         for (size_t i = 0; i < ret->found.gl_pathc; i++) {
