@@ -367,6 +367,7 @@ def test_instructions_for_images_above():
     prepare()
     build("FROM base:1\nONBUILD ENV AT=above\nONBUILD COPY --chmod=600 mine /srv/\nONBUILD RUN --network=none [ ! -e /opt/own ] && echo $AT > /opt/above\nRUN [ ! -e /opt/above ]\n", "-t", "below:1")
     equal(config_of("below:1")["onBuild"], ["ENV AT=above", "COPY --chmod=600 mine /srv/", "RUN --network=none [ ! -e /opt/own ] && echo $AT > /opt/above"])
+    assert b"onBuild        ENV AT=above\nonBuild        COPY" in cli("image", "inspect", "below:1", *STORE).stdout
     equal(cli("image", "export", "below:1", "below.tar", *STORE).code, 0)
     equal(cli("image", "import", "below.tar", "below:2", *STORE).code, 0)
     for name in ("below:1", "below:2"):

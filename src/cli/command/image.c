@@ -278,7 +278,7 @@ static void print_image(const json_t *image)
                                               "lastUsedAt",   "size",    "entries",   "layers"},
                                  *const config[] = {"env",         "workingDir",   "user",   "entrypoint",
                                                     "cmd",         "exposedPorts", "labels", "volumes",
-                                                    "healthcheck", "stopSignal",   "shell"},
+                                                    "healthcheck", "stopSignal",   "shell",  "onBuild"},
                                  *const startup[] = {"start", "ready", "readyMs"};
         const json_t *source = json_object_get(image, "source");
 
