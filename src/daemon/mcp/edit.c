@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define EDIT_BYTES_MAX (8u << 20) /* of a file, before and after */
+#define PLACES_MAX 100000         /* of a request: the loop serves nobody else meanwhile */
 #define MATCHES 100               /* default */
 #define MATCH_BYTES 500           /* of a line */
 #define PLACES_SHOWN 10
@@ -44,6 +45,24 @@ static json_int_t line_at(const struct buf *text, size_t at)
         return line;
 }
 
+/* The beginning of a line of the file, and its number. */
+struct line {
+        size_t from;
+        json_int_t number;
+};
+
+/* Go on to the line of a later byte: to count from the beginning at each place would take
+ * seconds. */
+static void go_to(struct line *line, const struct buf *text, size_t at)
+{
+        const char *end;
+
+        while ((end = memchr(text->data + line->from, '\n', at - line->from))) {
+                line->from = (size_t)(end + 1 - text->data);
+                line->number++;
+        }
+}
+
 /* Lines of a text, each after a sign. */
 static void add_lines(struct mcp_cut *diff, char sign, const char *text, size_t size)
 {
@@ -60,20 +79,19 @@ static void add_lines(struct mcp_cut *diff, char sign, const char *text, size_t 
 }
 
 /* One place: the whole lines before and after. */
-static void add_hunk(struct mcp_cut *diff, const struct buf *text, size_t at, size_t old_size, const char *new,
-                     size_t new_size)
+static void add_hunk(struct mcp_cut *diff, const struct buf *text, const struct line *line, size_t at, size_t old_size,
+                     const json_t *new)
 {
         _cleanup_buf_ struct buf after = BUF_INIT(2 * EDIT_BYTES_MAX);
         const char *end = memchr(text->data + at + old_size, '\n', text->size - at - old_size);
-        size_t from = at, to = end ? (size_t)(end - text->data) : text->size;
+        size_t to = end ? (size_t)(end - text->data) : text->size;
         char head[60];
 
-        while (from > 0 && text->data[from - 1] != '\n')
-                from--;
-        snprintf(head, sizeof(head), "@@ line %lld @@\n", (long long)line_at(text, from));
+        snprintf(head, sizeof(head), "@@ line %lld @@\n", (long long)line->number);
         add(diff, head);
-        add_lines(diff, '-', text->data + from, to - from);
-        if (buf_append(&after, text->data + from, at - from) == 0 && buf_append(&after, new, new_size) == 0 &&
+        add_lines(diff, '-', text->data + line->from, to - line->from);
+        if (buf_append(&after, text->data + line->from, at - line->from) == 0 &&
+            buf_append(&after, json_string_value(new), json_string_length(new)) == 0 &&
             buf_append(&after, text->data + at + old_size, to - at - old_size) == 0)
                 add_lines(diff, '+', after.data ? after.data : "", after.size);
 }
@@ -90,10 +108,12 @@ static size_t count_of(const struct buf *text, const char *old, size_t size)
         return count;
 }
 
-/* Replace all places; 0, or a negative number: the text became too large. */
+/* Replace all places; 0, or a negative number: the text became too large. A diff that is cut
+ * already gets no more: a hunk has a whole line, and all places may be in one. */
 static int replace(struct edit *edit, const json_t *old, const json_t *new)
 {
         struct buf result = BUF_INIT(EDIT_BYTES_MAX);
+        struct line line = {.number = 1};
         size_t size = json_string_length(old), at = 0;
         const char *found;
         int r = 0;
@@ -101,7 +121,10 @@ static int replace(struct edit *edit, const json_t *old, const json_t *new)
         while (r == 0 && (found = memmem(edit->text.data + at, edit->text.size - at, json_string_value(old), size))) {
                 size_t place = (size_t)(found - edit->text.data);
 
-                add_hunk(&edit->diff, &edit->text, place, size, json_string_value(new), json_string_length(new));
+                if (!mcp_cut_is_short(&edit->diff)) {
+                        go_to(&line, &edit->text, place);
+                        add_hunk(&edit->diff, &edit->text, &line, place, size, new);
+                }
                 r = buf_append(&result, edit->text.data + at, place - at);
                 if (r == 0)
                         r = buf_append(&result, json_string_value(new), json_string_length(new));
@@ -258,6 +281,10 @@ static int apply(struct mcp_exchange *x)
 
                 if (count == 0 || (count > 1 && !json_is_true(json_object_get(one, "all")))) {
                         fail(x, i, old, count);
+                        return 0;
+                }
+                if ((size_t)edit->replaced + count > PLACES_MAX) {
+                        fail_with(x, "nothing was changed: the edits have more than 100000 places");
                         return 0;
                 }
                 if (replace(edit, old, json_object_get(one, "new")) < 0) {
