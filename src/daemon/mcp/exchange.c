@@ -109,6 +109,16 @@ void mcp_exchange_free(struct mcp_exchange *x)
         free(x);
 }
 
+static int has_deadline(const struct mcp *mcp)
+{
+        const struct mcp_exchange *x;
+
+        TAILQ_FOREACH (x, &mcp->exchanges, link)
+                if (x->deadline_ns)
+                        return 1;
+        return 0;
+}
+
 static void on_timer(uv_timer_t *timer)
 {
         struct mcp *mcp = timer->data;
@@ -122,6 +132,19 @@ static void on_timer(uv_timer_t *timer)
                         x->on_deadline(x);
                 }
         }
+        if (!has_deadline(mcp))
+                uv_timer_stop(timer);
+}
+
+/* The timer runs while there is a deadline: a daemon without work does not wake up. */
+void mcp_set_deadline(struct mcp_exchange *x, uint64_t deadline_ns, void (*on_deadline)(struct mcp_exchange *x))
+{
+        uv_timer_t *timer = x->door.daemon->mcp->timer;
+
+        x->deadline_ns = deadline_ns;
+        x->on_deadline = on_deadline;
+        if (!uv_is_active((uv_handle_t *)timer))
+                uv_timer_start(timer, on_timer, TURN_MS, TURN_MS);
 }
 
 static void on_timer_closed(uv_handle_t *timer)
@@ -132,12 +155,13 @@ static void on_timer_closed(uv_handle_t *timer)
 int mcp_start(struct daemon *d, struct cloche_err *e)
 {
         struct mcp *mcp = calloc(1, sizeof(*mcp));
-
         uv_timer_t *timer = malloc(sizeof(*timer));
 
         if (mcp)
                 mcp->tools = mcp_tools_of(d);
         if (!mcp || !mcp->tools || !timer) {
+                if (mcp)
+                        json_decref(mcp->tools);
                 free(mcp);
                 free(timer);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start the MCP API");
@@ -145,7 +169,6 @@ int mcp_start(struct daemon *d, struct cloche_err *e)
         TAILQ_INIT(&mcp->exchanges);
         uv_timer_init(&d->loop, timer);
         timer->data = mcp;
-        uv_timer_start(timer, on_timer, TURN_MS, TURN_MS);
         uv_unref((uv_handle_t *)timer);
         mcp->timer = timer;
         d->mcp = mcp;

@@ -110,6 +110,8 @@ void mcp_call(struct mcp_exchange *x, const char *method, json_t *params, const 
 
 /* Give up the open request to the core. */
 void mcp_call_off(struct mcp_exchange *x);
+/* on_deadline is called at that time, unless deadline_ns is 0 by then. */
+void mcp_set_deadline(struct mcp_exchange *x, uint64_t deadline_ns, void (*on_deadline)(struct mcp_exchange *x));
 /* Output of the guest: its last line is sent, now and then, to clients that want progress. */
 void mcp_progress(struct mcp_exchange *x, const char *bytes, size_t size);
 

@@ -103,8 +103,7 @@ static void on_more(struct mcp_exchange *x, const char *event, const json_t *abo
 static void wait_for_more(struct mcp_exchange *x)
 {
         x->on_event = on_more;
-        x->deadline_ns = clock_now_ns() + (uint64_t)mcp_count(x, "wait_s", 0) * 1000000000;
-        x->on_deadline = on_deadline;
+        mcp_set_deadline(x, clock_now_ns() + (uint64_t)mcp_count(x, "wait_s", 0) * 1000000000, on_deadline);
         mcp_call(x, "process.follow",
                  json_pack("{s:O, s:b}", "process", json_object_get(x->arguments, "process"), "replay", 0), NULL,
                  on_waited);
