@@ -139,6 +139,9 @@ def check_code(http):
     blocks = shown["result"]["content"]
     equal([block["type"] for block in blocks], ["text", *["image"] * 4, "text", "text", "text"])
     equal((base64.b64decode(blocks[1]["data"]), blocks[1]["mimeType"], structured(shown)["truncated"]), (PNG, "image/png", True))
+    updates = f"display({{'image/png': {base64.b64encode(PNG).decode()!r}}}, raw=True, display_id='one')\nfor i in range(2): display({{'text/none': ''}}, raw=True, display_id='one', update=True)\nfor i in range(6): display(Image(data={PNG!r}, format='png'))"
+    blocks = http.ask(call("run_code", code=updates))["result"]["content"]
+    equal([block["type"] for block in blocks if block["type"] == "image"], ["image"] * 4)  # an update that shows nothing changes no count
     svg = http.ask(call("run_code", code="display(SVG(data='<svg xmlns=\"http://www.w3.org/2000/svg\"/>'))"))["result"]["content"][0]
     equal((svg["type"], svg["resource"]["mimeType"], "<svg" in svg["resource"]["text"]), ("resource", "image/svg+xml", True))
 

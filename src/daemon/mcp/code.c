@@ -130,7 +130,7 @@ static void on_display(struct mcp_exchange *x, const json_t *about, const struct
         struct cell *cell = x->state;
         const json_t *data = json_object_get(about, "data"), *id = json_object_get(about, "displayId");
         json_t *shown = find_shown(cell, id), *block, *text;
-        size_t bytes = 0;
+        size_t bytes = 0, count_before = cell->image_count, bytes_before = cell->image_bytes;
 
         release_image(cell, shown);
         block = picture_of(x, data, attachments, &bytes);
@@ -141,8 +141,12 @@ static void on_display(struct mcp_exchange *x, const json_t *about, const struct
         } else if (!block && text) {
                 block = mcp_text_block(text);
         }
-        if (block)
+        if (block) {
                 put_block(cell, shown, id, block, bytes);
+        } else { /* the earlier form stays */
+                cell->image_count = count_before;
+                cell->image_bytes = bytes_before;
+        }
         json_decref(text);
 }
 
