@@ -472,6 +472,18 @@ def test_a_sandbox_that_is_deleted_meanwhile_stays_so():
         equal(client.control("GET", "/v2/sandboxes")[1], [])
 
 
+def test_the_sandbox_of_a_volume_lives_while_it_is_used():
+    with served() as (daemon, env):
+        client = Client(env)
+        token = client.control("POST", "/volumes", {"name": "used"})[1]["token"]
+        ends = []
+        for _ in range(2):
+            equal(client.send("GET", "/volumecontent/used/path?path=/", {"Authorization": f"Bearer {token}"})[0], 200)
+            [box] = json.loads(command_line(daemon, env, "sandbox", "ls", "--json").stdout)
+            ends.append(box["endsAt"])
+        assert ends[0] < ends[1], ends
+
+
 def test_files_of_one_that_become_another():
     with served() as (_, env):
         client = Client(env)

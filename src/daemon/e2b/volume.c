@@ -143,12 +143,21 @@ static json_t *path_of(const struct e2b_request *q)
         return absolute;
 }
 
-static void on_box(struct e2b_request *q, const struct door_reply *reply)
+static void on_renewed(struct e2b_request *q, const struct door_reply *reply)
 {
         void (*then)(struct e2b_request * q) = q->go_on;
 
         (void)reply;
         then(q);
+}
+
+/* Only a new one has the lifetime of the request. */
+static void on_box(struct e2b_request *q, const struct door_reply *reply)
+{
+        if (json_is_true(json_object_get(reply->result, "created")))
+                on_renewed(q, reply);
+        else
+                e2b_call(q, "sandbox.update", json_pack("{s:i}", "lifetimeMs", UNUSED_MS), NULL, on_renewed);
 }
 
 /* It is made on the first use, and goes when it is not used for a while. */
