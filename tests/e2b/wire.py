@@ -495,9 +495,12 @@ def test_files_of_one_that_become_another():
         equal(compose(source_paths=["it's 1", "two"], destination="new/all"), (200, {"path": "/home/user/new/all", "name": "all", "type": "file"}))
         equal(client.data("GET", "/files?path=new/all", box)[2], b"onetwo\n")
         put("three", b"3")
+        put("new/all", b"onetwo\n", X_Metadata_Key="v")
+        equal(client.unary("/filesystem.Filesystem/Stat", box, {"path": "new/all"})[1]["entry"]["metadata"], {"key": "v"})
         equal(client.unary("/filesystem.Filesystem/Stat", box, {"path": "two"})[0], 404)
         equal(compose(source_paths=["new/all", "three"], destination="new/all")[0], 200)  # onto itself
         equal(client.data("GET", "/files?path=new/all", box)[2], b"onetwo\n3")
+        equal("metadata" in client.unary("/filesystem.Filesystem/Stat", box, {"path": "new/all"})[1]["entry"], False)
         for body, code in (({"source_paths": ["none"], "destination": "x"}, 404), ({"source_paths": [], "destination": "x"}, 400), ({"source_paths": ["new/all"]}, 400), ({"source_paths": ["new/all", 1], "destination": "x"}, 400),
                            ({"source_paths": ["new/all"], "destination": "x", "username": "root"}, 401), ({"source_paths": ["new/all"], "destination": "new"}, 500), ({"source_paths": ["new"], "destination": "x"}, 404)):
             equal((body, compose(**body)[0]), (body, code))

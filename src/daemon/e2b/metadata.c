@@ -90,12 +90,12 @@ json_t *e2b_metadata_put(struct e2b_request *q, const json_t *described, json_t 
         return labels ? json_pack("{s:o}", "labels", labels) : NULL;
 }
 
-/* The path itself, or one below it. Returns the rest of the path, or NULL. */
+/* The path itself, or one below it. Returns the rest of the path, or NULL. All are below "/". */
 static const char *below(const char *path, const char *dir)
 {
         size_t size = strlen(dir);
 
-        while (size > 1 && dir[size - 1] == '/')
+        while (size > 0 && dir[size - 1] == '/')
                 size--;
         return strncmp(path, dir, size) == 0 && (path[size] == '/' || path[size] == '\0') ? path + size : NULL;
 }
