@@ -83,6 +83,8 @@ def test_failures():
         assert error.data["output"] == "0" * 199 + "7\n" and error.message.endswith("succeeded"), error.data
         error = refused(frames, image, {"start": "printf '\\377\\376\\n'; exit 1", "ready": "[ -e /never ]"})
         equal(error.message, "the image's start command ended with status 1 before its ready command succeeded")
+        error = refused(frames, image, {"start": "until [ -e /tmp/again ]; do :; done; echo no such port; exit 3", "ready": "[ -e /tmp/tried ] && echo > /tmp/again; echo > /tmp/tried; echo not yet; exit 1"})
+        assert error.message.endswith("succeeded: no such port"), error.message
         error = refused(frames, image, {"start": STAYS, "ready": "kill -9 -1"})
         equal((error.name, error.message), ("process_ended", "the image's start command ended with status 137 before its ready command succeeded"))
         equal(frames.call("sandbox.list")["sandboxes"], [])
@@ -121,7 +123,7 @@ def test_made_ahead():
         equal(shell(other, "c", "echo $(</tmp/up)"), "1000 stated /tmp\n")
         equal(other.call("process.logs", sandbox="c", process="image-start")["stdout"], "out\n")
         # They end with their service, and the next request makes new ones.
-        brief = {"start": "echo > /tmp/up; exec 9<> <(:); read -t 0.3 -u 9; exit 5", "ready": "[ -e /tmp/up ]"}
+        brief = {"start": "echo > /tmp/up; exec 9<> <(:); read -t 1 -u 9; exit 5", "ready": "[ -e /tmp/up ]"}
         for name in "xy":
             create(frames, name, image, brief)
         wait_for(lambda: users_of(tree) > 7, "one made ahead")

@@ -65,10 +65,10 @@ static void decide(struct startup *u, const struct cloche_err *e)
 
 /* -- output ----------------------------------------------------------------------------------------------------- */
 
-/* Keep the end of what the process printed, if it is text. */
+/* Keep the end of the output of the process, if it has any that is text. */
 static void keep_output(struct startup *u, const struct process *p)
 {
-        for (int i = STREAMS; i > 0; i--) {
+        for (int i = STREAMS, is_found = 0; i > 0 && !is_found; i--) {
                 const struct spool *spool = &p->streams[i - 1].spool;
                 uint64_t end = spool_end(spool), from = end > SAID_BYTES ? end - SAID_BYTES : 0;
                 size_t size = 0;
@@ -80,10 +80,9 @@ static void keep_output(struct startup *u, const struct process *p)
                 if (line && *line) {
                         json_decref(u->output);
                         u->output = json_string(line + (line != text));
+                        is_found = u->output != NULL;
                 }
                 free(text);
-                if (u->output)
-                        return;
         }
 }
 
@@ -240,13 +239,17 @@ static void on_service_end(struct process *p)
         struct cloche_err e;
 
         u->service = NULL;
-        if (p->exit_code == 0)
+        if (p->exit_code == 0 || (u->state == STARTUP_DECIDED && u->error.code))
                 return;
         err_set(&e, CLOCHE_E_PROCESS_ENDED, "the image's start command ended with status %d%s", p->exit_code,
                 u->state == STARTUP_OVER ? "" : " before its ready command succeeded");
+        json_decref(u->output); /* that of a ready command tells nothing of this one */
+        u->output = NULL;
         keep_output(u, p);
         add_output(u, &e);
-        if (u->state != STARTUP_OVER)
+        if (u->state == STARTUP_DECIDED)
+                u->error = e; /* the turn that would have let it run comes yet */
+        else if (u->state != STARTUP_OVER)
                 decide(u, &e);
         else if (s->is_pooled)
                 sandbox_stop(s, 0);
