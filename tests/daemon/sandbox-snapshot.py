@@ -55,6 +55,22 @@ def test_a_sandbox_begins_with_one():
         equal(shell(frames, "c", "cat /workspace/f"), "one\n")
 
 
+def test_one_that_is_replaced_keeps_its_files_until_then():
+    """On the disk the new one has the name before the daemon knows of it."""
+    with Daemon() as daemon, daemon.frames() as frames:
+        for name in ("one", "two"):
+            shell(frames, name, f"echo {name} > f")
+            frames.call("sandbox.snapshot", sandbox=name, snapshot=name)
+        os.rename(folder(daemon, "one"), folder(daemon, "one.new"))
+        os.rename(folder(daemon, "two"), folder(daemon, "one"))
+        frames.call("sandbox.create", sandbox="of-one", snapshot="one")
+        equal(shell(frames, "of-one", "cat f"), "one\n")
+        frames.call("snapshot.copy", snapshot="one", to="copy")
+        frames.call("sandbox.create", sandbox="of-copy", snapshot="copy")
+        equal(shell(frames, "of-copy", "cat f"), "one\n")
+        equal(frames.refused("sandbox.create", sandbox="of-two", snapshot="two").name, "invalid_state")
+
+
 def test_states_of_the_original():
     with Daemon() as daemon, daemon.frames() as frames:
         shell(frames, "a", "echo 1 > f")

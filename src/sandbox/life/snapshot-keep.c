@@ -18,6 +18,7 @@
 #include "sandbox/core/store.h"
 #include "wire/json.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <nettle/sha2.h>
@@ -60,6 +61,24 @@ void snapshot_remove(int list_fd, const char *name, int is_new)
         for (size_t i = 0; fd >= 0 && i < sizeof(files) / sizeof(files[0]); i++)
                 unlinkat(fd, files[i], 0);
         unlinkat(list_fd, new_name, AT_REMOVEDIR);
+}
+
+/* A snapshot takes the place of an earlier one on the disk before it does so in memory: the earlier
+ * one has the other name then. */
+int snapshot_open(const struct snapshot *snapshot, int list_fd)
+{
+        char new_name[NAME_MAX + 1];
+        const char *const names[] = {snapshot->name, new_name};
+
+        write_new_name(new_name, snapshot->name);
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+                _cleanup_fd_ int fd = sandbox_store_open_below(list_fd, names[i], 0);
+                struct stat status;
+
+                if (fd >= 0 && fstat(fd, &status) == 0 && status.st_ino == snapshot->inode)
+                        return TAKE_FD(fd);
+        }
+        return -ENOENT;
 }
 
 /* -- in the thread ------------------------------------------------------------------------------------------------ */
@@ -212,7 +231,7 @@ static int link_files(const struct snapshot_keeping *keeping, struct snapshot_so
                 r = sandbox_store_link(from.sandbox, keeping->dir_fd);
                 return r == -ENOENT ? 0 : r;
         }
-        from_fd = sandbox_store_open_below(keeping->list_fd, from.snapshot->name, 0);
+        from_fd = snapshot_open(from.snapshot, keeping->list_fd);
         if (from_fd < 0)
                 return from_fd;
         r = linkat(from_fd, SANDBOX_STORE_FILES, keeping->dir_fd, SANDBOX_STORE_FILES, 0);
@@ -222,8 +241,9 @@ static int link_files(const struct snapshot_keeping *keeping, struct snapshot_so
 /* Make the directory with its link. */
 static int open_all(struct snapshot_keeping *keeping, struct snapshot_source from)
 {
-        const struct snapshot *snapshot = keeping->snapshot;
+        struct snapshot *snapshot = keeping->snapshot;
         char new_name[NAME_MAX + 1];
+        struct stat status;
 
         write_new_name(new_name, keeping->name);
         keeping->list_fd = sandbox_store_open_named(snapshot->all, snapshot->principal, SNAPSHOTS, 1);
@@ -233,7 +253,12 @@ static int open_all(struct snapshot_keeping *keeping, struct snapshot_source fro
         if (keeping->principal_fd < 0)
                 return -errno;
         keeping->dir_fd = sandbox_store_open_below(keeping->list_fd, new_name, 1);
-        return keeping->dir_fd < 0 ? keeping->dir_fd : link_files(keeping, from);
+        if (keeping->dir_fd < 0)
+                return keeping->dir_fd;
+        if (fstat(keeping->dir_fd, &status) < 0)
+                return -errno;
+        snapshot->inode = status.st_ino;
+        return link_files(keeping, from);
 }
 
 int snapshot_keep(struct snapshot *snapshot, struct snapshot_source from, int is_replacing,

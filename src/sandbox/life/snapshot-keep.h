@@ -18,6 +18,8 @@ struct snapshot_source {
 CLOCHE_MUST_CHECK int snapshot_keep(struct snapshot *snapshot, struct snapshot_source from, int is_replacing,
                                     void (*done)(struct snapshot *snapshot, const struct cloche_err *e),
                                     struct cloche_err *e);
+/* Open the directory of a snapshot that is ready. -ENOENT: another took its place just now. */
+int snapshot_open(const struct snapshot *snapshot, int list_fd);
 /* No callback. */
 void snapshot_keep_detach(struct snapshot *snapshot);
 /* Remove the directory NAME, or with is_new the unfinished one. */

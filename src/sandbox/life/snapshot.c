@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define DEFINITION_BYTES_MAX (2u << 20) /* a definition of a sandbox has at most half of it */
 #define LABELS_BYTES_MAX (512u << 10)   /* so that the next daemon reads both */
@@ -414,12 +415,15 @@ int snapshot_begin(const struct snapshot *snapshot, struct sandbox *s, struct cl
 int snapshot_give(const struct snapshot *snapshot, struct sandbox *s, struct cloche_err *e)
 {
         _cleanup_fd_ int list_fd = sandbox_store_open_named(s->all, s->principal, SNAPSHOTS, 0);
-        _cleanup_fd_ int from_fd = list_fd < 0 ? -EBADF : sandbox_store_open_below(list_fd, snapshot->name, 0);
+        _cleanup_fd_ int from_fd = list_fd < 0 ? -EIO : snapshot_open(snapshot, list_fd);
         _cleanup_fd_ int dir_fd = from_fd < 0 ? -EBADF : sandbox_store_open(s, 1);
-        int r = dir_fd < 0 ? -EIO : 0;
+        int r = from_fd < 0 ? from_fd : dir_fd < 0 ? -EIO : 0;
 
         if (r == 0 && snapshot->digest[0] && linkat(from_fd, SANDBOX_STORE_FILES, dir_fd, SANDBOX_STORE_FILES, 0) < 0)
                 r = -errno;
+        if (r == -ENOENT)
+                return err_set(e, CLOCHE_E_STATE, "another snapshot has taken the place of \"%s\": try again",
+                               snapshot->name);
         if (r < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, -r, "give the sandbox %s the files of the snapshot %s", s->name,
                               snapshot->name);
@@ -436,14 +440,17 @@ static void load(struct sandboxes *all, int64_t principal, int list_fd, const ch
         _cleanup_fd_ int dir_fd = sandbox_store_open_below(list_fd, name, 0);
         _cleanup_fd_ int fd =
                 dir_fd < 0 ? -EBADF : openat(dir_fd, SNAPSHOT_DEFINITION, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        struct stat status;
         json_error_t why;
         json_t *object = fd < 0 ? NULL : sandbox_store_read_json(fd, DEFINITION_BYTES_MAX, &why),
                *heritage = json_object_get(object, "definition"), *labels = json_object_get(object, "labels");
         const char *sandbox = json_string_value(json_object_get(object, "sandbox")),
                    *digest = json_string_value(json_object_get(object, "digest"));
-        struct snapshot *snapshot = json_is_object(heritage) ? snapshot_new(all, principal, name) : NULL;
+        struct snapshot *snapshot =
+                json_is_object(heritage) && fstat(dir_fd, &status) == 0 ? snapshot_new(all, principal, name) : NULL;
 
         if (snapshot) {
+                snapshot->inode = status.st_ino;
                 snapshot->heritage = json_incref(heritage);
                 snapshot->labels = json_is_object(labels) ? json_incref(labels) : json_object();
                 snapshot->created_ms = (uint64_t)json_integer_value(json_object_get(object, "createdMs"));

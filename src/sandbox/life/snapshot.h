@@ -21,6 +21,7 @@ struct snapshot {
         uint64_t created_ms; /* real time */
         uint64_t bytes;      /* of its archive */
         char digest[SNAPSHOT_DIGEST_SIZE];
+        ino_t inode; /* of its directory */
         json_t *heritage, *labels;
         struct snapshot_keeping *keeping; /* while it is written to the disk */
         struct sandbox_request *request;  /* that makes it, or NULL */
