@@ -245,8 +245,17 @@ static void lose(struct cgroup_place *place, const char *format, ...)
         memcpy(place->reason, reason, sizeof(reason));
 }
 
-/* Make this directory, and lock it until this process ends. -EWOULDBLOCK: it is another's; -ENOENT:
- * another one removed it before it was locked. */
+/* True if the path still names this directory, not one that another process made in its place. */
+static int is_at(int fd, const char *base)
+{
+        struct stat own, present;
+
+        return fstat(fd, &own) == 0 && stat(base, &present) == 0 && own.st_dev == present.st_dev &&
+               own.st_ino == present.st_ino;
+}
+
+/* Make this directory, and lock it until this process ends. -EWOULDBLOCK, -EEXIST: it is another's;
+ * -ENOENT: another one removed it before it was locked. */
 static int make_locked(const char *base)
 {
         int fd = lock(base);
@@ -260,7 +269,7 @@ static int make_locked(const char *base)
         if (mkdir(base, 0755) < 0)
                 return -errno;
         fd = lock(base);
-        if (fd >= 0 && access(base, F_OK) < 0) {
+        if (fd >= 0 && !is_at(fd, base)) {
                 fd_close(&fd);
                 return -ENOENT;
         }
@@ -274,7 +283,7 @@ static int make_base(const char *parent, char *ret)
         int r = -EWOULDBLOCK;
 
         sweep(parent);
-        for (int i = 0; i < NAMES_MAX && (r == -EWOULDBLOCK || r == -ENOENT); i++) {
+        for (int i = 0; i < NAMES_MAX && (r == -EWOULDBLOCK || r == -EEXIST || r == -ENOENT); i++) {
                 char number[16] = "";
                 int n;
 
