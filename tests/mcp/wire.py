@@ -191,7 +191,7 @@ def check_progress(http):
     connection.close()
     told = progress_of(events)
     equal(([one["progress"] for one in told], {one["progressToken"] for one in told}), (list(range(1, len(told) + 1)), {"t"}))
-    assert 1 <= len(told) <= 5 and told[0]["message"] == "line 1", told
+    assert 1 <= len(told) <= 5 and told[0]["message"] in {f"line {i}" for i in range(1, 5)}, told  # a busy machine may take several at once
     equal(structured(events[-1])["stdout"], "line 1\nline 2\nline 3\nline 4\n")
     equal(structured(http.ask(message, Accept="application/json"))["exit_code"], 0)  # one answer, not a stream
 
