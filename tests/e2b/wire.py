@@ -482,6 +482,8 @@ def test_the_sandbox_of_a_volume_lives_while_it_is_used():
             [box] = json.loads(command_line(daemon, env, "sandbox", "ls", "--json").stdout)
             ends.append(box["endsAt"])
         assert ends[0] < ends[1], ends
+        for mode, status in (("x", 400), ("", 400), ("384", 201)):
+            equal((mode, client.send("PUT", f"/volumecontent/used/file?path=/f&mode={mode}", {"Authorization": f"Bearer {token}", "Content-Type": "application/octet-stream"}, b"1")[0]), (mode, status))
 
 
 def test_files_of_one_that_become_another():

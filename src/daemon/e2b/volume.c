@@ -258,16 +258,20 @@ int e2b_volume_flag(const struct e2b_request *q, const char *name)
         return is_set;
 }
 
-/* Permission bits; -1: not stated. The request is refused if it states an owner, with -2. */
+/* Permission bits; -1: not stated. -2: the request was refused, because it states an owner, or no
+ * number. */
 json_int_t e2b_volume_mode(struct e2b_request *q)
 {
-        char *uid = e2b_query(q, "uid"), *gid = e2b_query(q, "gid"), *text = e2b_query(q, "mode");
-        json_int_t mode = text ? strtoll(text, NULL, 10) & 07777 : -1;
+        char *uid = e2b_query(q, "uid"), *gid = e2b_query(q, "gid"), *text = e2b_query(q, "mode"), *end = text;
+        json_int_t mode = text ? strtoll(text, &end, 10) & 07777 : -1;
 
         if (uid || gid) {
                 e2b_refuse(q, 400, "invalid_argument",
                            "'uid' and 'gid' are not supported here (docs/e2b.md): files belong to the user of "
                            "sandboxes");
+                mode = -2;
+        } else if (text && (end == text || *end)) {
+                e2b_refuse(q, 400, "invalid_argument", "'mode' must be a decimal number, not '%.40s'", text);
                 mode = -2;
         }
         free(uid);
