@@ -330,6 +330,9 @@ def check_resources(http):
         equal((code_of(answer), answer["error"]["data"]), (-32002, {"uri": uri}))
         equal(code_of(http.ask_modern(modern("resources/read", uri=uri))[1]), -32602)
     assert http.ask_modern(modern("resources/list"))[1]["result"]["ttlMs"] == 0
+    http.ask(call("run_command", command="chmod 0 /workspace"))
+    equal(code_of(http.ask(request("resources/list"))), -32603)
+    http.ask(call("run_command", command="chmod 755 /workspace"))
 
 
 def check_prompts(http):

@@ -272,6 +272,11 @@ static void on_listing(struct mcp_exchange *x, const struct door_reply *reply)
         mcp_answer(x, mcp_cached(x, json_pack("{s:o}", "resources", resources), 0));
 }
 
+static void on_unlisted(struct mcp_exchange *x, const struct door_reply *reply)
+{
+        mcp_refuse(x, MCP_INTERNAL, "%s", reply->e->msg);
+}
+
 /* The files of the sandbox that tools use by default, the newest first. */
 void mcp_on_resources_list(struct mcp_exchange *x)
 {
@@ -282,6 +287,7 @@ void mcp_on_resources_list(struct mcp_exchange *x)
                 return;
         }
         x->door.sandbox = strdup(x->sandbox);
+        x->fail = on_unlisted;
         if (x->door.sandbox)
                 mcp_call(x, "file.list",
                          json_pack("{s:s, s:b, s:i}", "path", MCP_HOME, "recursive", 1, "limit", LIST_ENTRIES), NULL,
