@@ -71,7 +71,7 @@ json_t *mcp_cut_text(const struct mcp_cut *cut)
         char middle[80];
         int r;
 
-        if (mcp_cut_is_short(cut)) {
+        if (mcp_cut_is_short(cut) && size >= HALF_BYTES) { /* less: no memory */
                 tail += size - HALF_BYTES;
                 for (size = HALF_BYTES; size > HALF_BYTES - 4 && is_inside(*tail); size--)
                         tail++;
