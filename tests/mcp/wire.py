@@ -415,6 +415,8 @@ def test_lines_of_a_private_daemon():
         check_lines(stdio)
         check_cancel(stdio)
         [child] = open(f"/proc/{stdio.process.pid}/task/{stdio.process.pid}/children").read().split()
+        denied = structured(stdio.ask(call("explain_denial", host="other.example", port=80)))
+        equal((denied["allowed"], denied["remedy"]), (False, "add other.example:80 to the rules of cloche mcp --network"))
         stdio.write(call("run_command", 30, command="sleep 600"))
         os.kill(int(child), 9)  # the daemon
         lost = stdio.read()

@@ -24,18 +24,29 @@ static void attempt_done(void *state)
         free(attempt);
 }
 
+/* A new reference, or NULL. remedy: of the sandbox; the user of a private daemon, whose client is
+ * cloche mcp, has no connection to it. */
+static json_t *remedy_for(const struct mcp_exchange *x, int is_allowed, const json_t *remedy)
+{
+        if (!remedy || is_allowed || x->door.daemon->options.connect_fd < 0)
+                return json_incref((json_t *)(uintptr_t)remedy);
+        return json_sprintf("add %s:%lld to the rules of cloche mcp --network", mcp_text(x->arguments, "host"),
+                            (long long)mcp_count(x, "port", HTTPS));
+}
+
 /* why, remedy: may be NULL. */
 static void answer(struct mcp_exchange *x, int is_allowed, const json_t *rule, const json_t *why, const json_t *remedy)
 {
         json_t *text = json_sprintf("%s%s%s", is_allowed ? "allowed" : "denied", why ? ": " : "",
                                     why ? json_string_value(why) : ""),
-               *content = json_pack("[o]", mcp_text_block(text));
+               *content = json_pack("[o]", mcp_text_block(text)), *act = remedy_for(x, is_allowed, remedy);
 
-        mcp_add_text(content, remedy);
+        mcp_add_text(content, act);
         mcp_tool_answer(x, content,
                         json_pack("{s:b, s:O*, s:O*, s:O*}", "allowed", is_allowed, "rule", rule, "why", why, "remedy",
-                                  remedy),
+                                  act),
                         0);
+        json_decref(act);
         json_decref(text);
 }
 
