@@ -262,6 +262,13 @@ def check_edits(http):
     equal(structured(http.ask(call("search_files", pattern="return", limit=1)))["truncated"], True)
     equal(structured(http.ask(call("search_files", pattern="(first|later)", literal=True)))["matches"], [])
     equal(code_of(http.ask(call("search_files", pattern="("))), -32602)
+    # as many places as a guest likes, in lines as long as it likes
+    http.ask(call("run_command", command="printf 'a%.0s' {1..50000} > e.txt; head -c 4000000 /dev/zero | tr '\\0' b >> e.txt", cwd="/workspace"))
+    got = edit({"old": "a", "new": "c", "all": True}, dry_run=True)
+    equal((got["replaced"], got["diff"].startswith("@@ line 1 @@\n-aaa"), len(got["diff"]) < 70000), (50000, True, True))
+    assert "more than 100000 places" in edit({"old": "b", "new": "c", "all": True}, is_error=True)
+    assert "is there more than 100000 times, at the lines 1 1 " in edit({"old": "b", "new": "c"}, is_error=True)
+    assert "fewer edits" in edit(*[{"old": "ab", "new": "cb"}, {"old": "cb", "new": "ab"}] * 10, is_error=True)
 
 
 def check_sandboxes(http):

@@ -8,10 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EDIT_BYTES_MAX (8u << 20) /* of a file, before and after */
-#define PLACES_MAX 100000         /* of a request: the loop serves nobody else meanwhile */
-#define MATCHES 100               /* default */
-#define MATCH_BYTES 500           /* of a line */
+#define EDIT_BYTES_MAX (8u << 20)  /* of a file, before and after */
+#define WORK_BYTES_MAX (64u << 20) /* of the texts that the edits of a call look through */
+#define PLACES_MAX 100000          /* of an edit */
+#define MATCHES 100                /* default */
+#define MATCH_BYTES 500            /* of a line */
 #define PLACES_SHOWN 10
 
 /* -- edit_file --------------------------------------------------------------------------------------------------- */
@@ -20,6 +21,7 @@ struct edit {
         struct buf text; /* the file */
         struct mcp_cut diff;
         json_int_t replaced;
+        size_t work; /* bytes that were looked through */
 };
 
 static void edit_done(void *state)
@@ -45,24 +47,6 @@ static json_int_t line_at(const struct buf *text, size_t at)
         return line;
 }
 
-/* The beginning of a line of the file, and its number. */
-struct line {
-        size_t from;
-        json_int_t number;
-};
-
-/* Go on to the line of a later byte: to count from the beginning at each place would take
- * seconds. */
-static void go_to(struct line *line, const struct buf *text, size_t at)
-{
-        const char *end;
-
-        while ((end = memchr(text->data + line->from, '\n', at - line->from))) {
-                line->from = (size_t)(end + 1 - text->data);
-                line->number++;
-        }
-}
-
 /* Lines of a text, each after a sign. */
 static void add_lines(struct mcp_cut *diff, char sign, const char *text, size_t size)
 {
@@ -78,53 +62,67 @@ static void add_lines(struct mcp_cut *diff, char sign, const char *text, size_t 
         }
 }
 
+/* A line of the text, which is counted from the one before. */
+struct place {
+        size_t at;
+        json_int_t line;
+};
+
+static void move_to(struct place *place, const struct buf *text, size_t at)
+{
+        for (; place->at < at; place->at++)
+                place->line += text->data[place->at] == '\n';
+}
+
 /* One place: the whole lines before and after. */
-static void add_hunk(struct mcp_cut *diff, const struct buf *text, const struct line *line, size_t at, size_t old_size,
-                     const json_t *new)
+static void add_hunk(struct mcp_cut *diff, const struct buf *text, struct place *place, size_t at, size_t old_size,
+                     const char *new, size_t new_size)
 {
         _cleanup_buf_ struct buf after = BUF_INIT(2 * EDIT_BYTES_MAX);
         const char *end = memchr(text->data + at + old_size, '\n', text->size - at - old_size);
-        size_t to = end ? (size_t)(end - text->data) : text->size;
+        size_t from = at, to = end ? (size_t)(end - text->data) : text->size;
         char head[60];
 
-        snprintf(head, sizeof(head), "@@ line %lld @@\n", (long long)line->number);
+        while (from > 0 && text->data[from - 1] != '\n')
+                from--;
+        move_to(place, text, from);
+        snprintf(head, sizeof(head), "@@ line %lld @@\n", (long long)place->line);
         add(diff, head);
-        add_lines(diff, '-', text->data + line->from, to - line->from);
-        if (buf_append(&after, text->data + line->from, at - line->from) == 0 &&
-            buf_append(&after, json_string_value(new), json_string_length(new)) == 0 &&
+        add_lines(diff, '-', text->data + from, to - from);
+        if (buf_append(&after, text->data + from, at - from) == 0 && buf_append(&after, new, new_size) == 0 &&
             buf_append(&after, text->data + at + old_size, to - at - old_size) == 0)
                 add_lines(diff, '+', after.data ? after.data : "", after.size);
 }
 
+/* At most PLACES_MAX and one. */
 static size_t count_of(const struct buf *text, const char *old, size_t size)
 {
         const char *at = text->data, *end = text->data + text->size;
         size_t count = 0;
 
-        while (at < end && (at = memmem(at, (size_t)(end - at), old, size))) {
+        while (count <= PLACES_MAX && at < end && (at = memmem(at, (size_t)(end - at), old, size))) {
                 count++;
                 at += size;
         }
         return count;
 }
 
-/* Replace all places; 0, or a negative number: the text became too large. A diff that is cut
- * already gets no more: a hunk has a whole line, and all places may be in one. */
+/* Replace all places; 0, or a negative number: the text became too large. A diff that has enough
+ * takes no more: each of a guest's many places may be in a line of megabytes. */
 static int replace(struct edit *edit, const json_t *old, const json_t *new)
 {
         struct buf result = BUF_INIT(EDIT_BYTES_MAX);
-        struct line line = {.number = 1};
         size_t size = json_string_length(old), at = 0;
+        struct place shown = {.line = 1};
         const char *found;
         int r = 0;
 
         while (r == 0 && (found = memmem(edit->text.data + at, edit->text.size - at, json_string_value(old), size))) {
                 size_t place = (size_t)(found - edit->text.data);
 
-                if (!mcp_cut_is_short(&edit->diff)) {
-                        go_to(&line, &edit->text, place);
-                        add_hunk(&edit->diff, &edit->text, &line, place, size, new);
-                }
+                if (!mcp_cut_is_short(&edit->diff))
+                        add_hunk(&edit->diff, &edit->text, &shown, place, size, json_string_value(new),
+                                 json_string_length(new));
                 r = buf_append(&result, edit->text.data + at, place - at);
                 if (r == 0)
                         r = buf_append(&result, json_string_value(new), json_string_length(new));
@@ -204,7 +202,8 @@ static void add_places(struct mcp_cut *message, const struct buf *text, const js
         const char *at = text->data, *end = text->data + text->size;
         char line[60];
 
-        snprintf(line, sizeof(line), " is there %zu times, at the lines", count);
+        snprintf(line, sizeof(line), " is there %s%zu times, at the lines", count > PLACES_MAX ? "more than " : "",
+                 count > PLACES_MAX ? PLACES_MAX : count);
         add(message, line);
         for (size_t i = 0; i < count && i < PLACES_SHOWN; i++) {
                 at = memmem(at, (size_t)(end - at), json_string_value(old), json_string_length(old));
@@ -277,14 +276,20 @@ static int apply(struct mcp_exchange *x)
 
         json_array_foreach (json_object_get(x->arguments, "edits"), i, one) {
                 const json_t *old = json_object_get(one, "old");
-                size_t count = count_of(&edit->text, json_string_value(old), json_string_length(old));
+                size_t count;
 
+                edit->work += edit->text.size;
+                if (edit->work > WORK_BYTES_MAX) {
+                        fail_with(x, "nothing was changed: fewer edits of a file of this size fit into a call");
+                        return 0;
+                }
+                count = count_of(&edit->text, json_string_value(old), json_string_length(old));
                 if (count == 0 || (count > 1 && !json_is_true(json_object_get(one, "all")))) {
                         fail(x, i, old, count);
                         return 0;
                 }
-                if ((size_t)edit->replaced + count > PLACES_MAX) {
-                        fail_with(x, "nothing was changed: the edits have more than 100000 places");
+                if (count > PLACES_MAX) {
+                        fail_with(x, "nothing was changed: there are more than 100000 places");
                         return 0;
                 }
                 if (replace(edit, old, json_object_get(one, "new")) < 0) {
