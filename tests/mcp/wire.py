@@ -337,6 +337,11 @@ def check_resources(http):
         equal((code_of(answer), answer["error"]["data"]), (-32002, {"uri": uri}))
         equal(code_of(http.ask_modern(modern("resources/read", uri=uri))[1]), -32602)
     assert http.ask_modern(modern("resources/list"))[1]["result"]["ttlMs"] == 0
+    # a guest's time beyond year 9999 has no text
+    http.ask(call("run_command", command="touch -d @253402300800 far further", cwd="/workspace"))
+    equal([("lastModified" in row["annotations"], row["name"]) for row in http.ask(request("resources/list"))["result"]["resources"]][:1], [(True, "later")])
+    equal(["modified_at" in row for row in structured(http.ask(call("list_directory", glob="[fl]*")))["entries"]], [False, False, True])
+    http.ask(call("run_command", command="rm far further", cwd="/workspace"))
     http.ask(call("run_command", command="chmod 0 /workspace"))
     equal(code_of(http.ask(request("resources/list"))), -32603)
     http.ask(call("run_command", command="chmod 755 /workspace"))

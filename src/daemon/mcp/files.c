@@ -184,10 +184,10 @@ static int add_entry(const struct mcp_exchange *x, const json_t *entry, const st
         if (path && is_wanted(x, json_string_value(path))) {
                 is_full = json_array_size(listing->entries) >= ENTRIES_MAX;
                 if (!is_full)
-                        json_array_append_new(listing->entries, json_pack("{s:O, s:O, s:O, s:O}", "path", path, "type",
+                        json_array_append_new(listing->entries, json_pack("{s:O, s:O, s:O, s:s*}", "path", path, "type",
                                                                           json_object_get(entry, "type"), "bytes",
                                                                           json_object_get(entry, "size"), "modified_at",
-                                                                          json_object_get(entry, "modifiedAt")));
+                                                                          mcp_text(entry, "modifiedAt")));
         }
         json_decref(path);
         return !is_full;

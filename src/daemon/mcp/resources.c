@@ -235,16 +235,16 @@ static int newer(const void *a, const void *b)
         const char *one = mcp_text(*(json_t *const *)a, "modifiedAt"),
                    *other = mcp_text(*(json_t *const *)b, "modifiedAt");
 
-        return strcmp(other, one); /* RFC 3339 of one length */
+        /* RFC 3339 of one length. A guest's time may be one that has no such text. */
+        return strcmp(other ? other : "", one ? one : "");
 }
 
 static json_t *resource_of(const struct mcp_exchange *x, const json_t *entry)
 {
         const char *path = mcp_text(entry, "path"), *name = mcp_text(entry, "relativePath");
 
-        return json_pack("{s:o, s:s, s:O, s:{s:O}}", "uri", mcp_file_uri(x->door.sandbox, path), "name", name, "size",
-                         json_object_get(entry, "size"), "annotations", "lastModified",
-                         json_object_get(entry, "modifiedAt"));
+        return json_pack("{s:o, s:s, s:O, s:{s:s*}}", "uri", mcp_file_uri(x->door.sandbox, path), "name", name, "size",
+                         json_object_get(entry, "size"), "annotations", "lastModified", mcp_text(entry, "modifiedAt"));
 }
 
 /* Names that are not UTF-8 have no URI here: they come as bytes. */
