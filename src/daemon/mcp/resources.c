@@ -44,7 +44,7 @@ static int begin(struct mcp_exchange *x)
 
 /* -- URIs -------------------------------------------------------------------------------------------------------- */
 
-/* RFC 3986, 2.1. NULL: malformed, or no memory; a NUL is malformed. */
+/* RFC 3986, 2.1. NULL: malformed, or no memory; a NUL is malformed, and bytes that are no UTF-8. */
 static char *decoded(const char *text, size_t size)
 {
         char *ret = malloc(size + 1), *to = ret;
@@ -63,9 +63,13 @@ static char *decoded(const char *text, size_t size)
                         i += 2;
                 }
         }
-        if (ret)
-                *to = '\0';
-        return ret;
+        if (!ret)
+                return NULL;
+        *to = '\0';
+        if (utf8_is_valid(ret, (size_t)(to - ret)))
+                return ret;
+        free(ret);
+        return NULL;
 }
 
 json_t *mcp_file_uri(const char *sandbox, const char *path)
