@@ -440,6 +440,22 @@ def test_file_names_that_are_no_text():
         equal((status, json.loads(text)["message"]), (400, "the file name of a part is not UTF-8"))
 
 
+def test_parts_of_a_few_bytes_take_little_memory():
+    """Each has the path of the query, and metadata; compressed, it has next to no bytes."""
+    with served() as (daemon, env):
+        client = Client(env)
+        box = client.box()
+
+        def send(count, path, **more):
+            sent = form(*[("a", b"x")] * count)
+            status, _, text = client.data("POST", f"/files?path={path}", box, **{**sent, "body": gzip.compress(sent["body"])}, Content_Encoding="gzip", **more)
+            return status, "too large for one request" in text.decode()
+        equal(send(1000, "p" * 20000), (400, True))
+        equal(send(1000, "/tmp/a", X_Metadata_A="v" * 20000), (400, True))
+        equal(send(10, "/tmp/a", X_Metadata_A="v"), (200, False))
+        assert daemon.stop() == 0, daemon.log_text()
+
+
 def test_an_upload_in_many_chunks_waits_for_the_sandbox():
     """Above 4 MiB that the sandbox has not taken the daemon stops to read. Several chunks are in its buffer then."""
     with served() as (_, env):

@@ -16,6 +16,7 @@
 
 #define HELD_BYTES (4u << 20) /* of a body that waits for the sandbox */
 #define PIECE_BYTES (1u << 20)
+#define ANSWER_BYTES (8u << 20)      /* for the paths and metadata of the files of an upload */
 #define GZIP_WINDOW (16 + MAX_WBITS) /* of inflateInit2: gzip alone */
 
 /* -- the sandbox of a signed URL --------------------------------------------------------------------------------- */
@@ -124,7 +125,8 @@ struct upload {
         json_t *files; /* the answer */
         json_t *metadata;
         json_int_t mode; /* negative: not stated */
-        uint64_t parts;
+        uint64_t parts, answer_bytes;
+        size_t metadata_bytes;
         z_stream inflater;
         int is_gzip, is_inflated; /* is_inflated: the compressed body has ended */
         int is_empty_part, is_ready, is_whole, is_bad;
@@ -300,6 +302,12 @@ static int on_piece(void *data, const char *name, const char *file_name, uint64_
                         refuse_body(u, "the file name of a part is not UTF-8");
                         return 1;
                 }
+                /* A few bytes of a compressed body are a part, which has a path and metadata. */
+                u->answer_bytes += json_string_length(u->path) + u->metadata_bytes;
+                if (u->answer_bytes > ANSWER_BYTES) {
+                        refuse_body(u, "the paths and metadata of the files are too large for one request");
+                        return 1;
+                }
         }
         return add(u, begins, bytes, size) < 0;
 }
@@ -446,6 +454,7 @@ void e2b_on_upload(struct e2b_request *q)
         }
         TAILQ_INIT(&u->pieces);
         u->metadata = metadata;
+        u->metadata_bytes = json_dumpb(metadata, NULL, 0, JSON_COMPACT);
         u->q = q;
         u->files = json_array();
         u->path = query_path(q);
