@@ -21,6 +21,8 @@ int e2b_is_known(const struct daemon *d, const struct http_request *request);
 int e2b_takes_head(const struct http_request *request);
 /* Handle a request; its Host was checked. It is answered now or later. */
 void e2b_handle(struct daemon *d, struct http_request *request, int64_t principal);
+/* True for a header that has the key of the API, or a token of ports. */
+int e2b_is_secret(const struct daemon *d, const char *name, const char *value);
 /* Answer a request that was refused before it came here, with an error of this API. */
 void e2b_refuse_request(struct http_request *request, unsigned status, const struct cloche_err *e);
 

@@ -141,6 +141,7 @@ void e2b_stream_hold(struct e2b_request *q);
 void e2b_access_token(const struct daemon *d, const char *sandbox, char ret[TOKEN_SECRET_SIZE]);
 /* For the ports of a sandbox that is not public. */
 void e2b_traffic_token(const struct daemon *d, const char *sandbox, char ret[TOKEN_SECRET_SIZE]);
+#define E2B_TRAFFIC_HEADER "E2B-Traffic-Access-Token"
 int e2b_is_traffic_token(const struct daemon *d, const char *sandbox, const char *token);
 int e2b_is_api_key(const struct daemon *d, const char *key);
 int e2b_is_access_token(const struct daemon *d, const char *sandbox, const char *token);

@@ -268,7 +268,7 @@ static char *host_of(const json_t *network, unsigned port)
 static int may_reach(const struct daemon *d, const struct http_request *request, const char *sandbox,
                      const json_t *network)
 {
-        const char *token = http_request_header(request, "E2B-Traffic-Access-Token");
+        const char *token = http_request_header(request, E2B_TRAFFIC_HEADER);
 
         return !json_is_false(json_object_get(network, "allowPublicTraffic")) ||
                (token && e2b_is_traffic_token(d, sandbox, token));

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/random.h>
 
 #define SIGNATURE_PREFIX "v1_"
@@ -56,6 +57,12 @@ int e2b_is_api_key(const struct daemon *d, const char *key)
         token_derive(d->options.token, TOKEN_E2B_KEY, "", secret);
         return strncmp(key, TOKEN_E2B_KEY_PREFIX, sizeof(TOKEN_E2B_KEY_PREFIX) - 1) == 0 &&
                is_same(key + sizeof(TOKEN_E2B_KEY_PREFIX) - 1, secret);
+}
+
+int e2b_is_secret(const struct daemon *d, const char *name, const char *value)
+{
+        return d->e2b && (strcasecmp(name, E2B_TRAFFIC_HEADER) == 0 ||
+                          (strcasecmp(name, "X-API-KEY") == 0 && e2b_is_api_key(d, value)));
 }
 
 /* -- signatures -------------------------------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 #include "answer.h"
 #include "daemon/core/auth.h"
 #include "daemon/core/connection.h"
+#include "daemon/e2b/e2b.h"
 #include "daemon/web/access.h"
 #include "daemon/web/request.h"
 
@@ -264,7 +265,9 @@ static int on_header(void *data, const char *name, const char *value)
         if (!is_word(name) || !forward_is_clean(value))
                 f->r = -CLOCHE_E_INVALID_ARGUMENT;
         else if (is_written_anew(name) || forward_is_hop(name, f->connection) ||
-                 /* The daemon's token is never passed to a guest, whoever sends it. */
+                 /* The daemon's token, the key of E2B's clients and tokens of ports are never
+                  * passed to a guest, whoever sends them. */
+                 e2b_is_secret(f->proxy->daemon, name, value) ||
                  (strcasecmp(name, "Authorization") == 0 &&
                   web_has_token(&f->proxy->daemon->options, f->proxy->request)))
                 f->r = 0;
