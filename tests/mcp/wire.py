@@ -470,8 +470,8 @@ def test_options_of_the_command():
             one.write(call("run_command", 7, command="until [ -e there ]; do sleep 0.01; done; cat there"))
             structured(other.ask(call("write_file", 7, path="there", text="by the other")))
             equal(structured(one.read())["stdout"], "by the other")
-            one.write(call("run_command", 8, command="touch begun; sleep 600"))
-            structured(other.ask(call("run_command", 8, command="until [ -e begun ]; do sleep 0.01; done", session="watch")))
+            one.write(call("run_command", 8, command="sleep 600"))
+            structured(other.ask(call("run_command", 8, command="until pgrep -x sleep; do :; done", session="watch")))
             other.write({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 8}})  # its own, which is answered
             equal(structured(other.ask(call("run_command", 9, command="pgrep -xc sleep", session="watch")))["stdout"], "1\n")
         with daemon.frames() as frames:
