@@ -1,5 +1,6 @@
 """cloche image debian: its words, those that mmdebstrap gets, its result; the real mmdebstrap where apt's mirrors answer, and a sandbox
 with root of such a Debian: the commands of docs/environments.md."""
+import fcntl
 import http.server
 import json
 import os
@@ -12,7 +13,7 @@ import threading
 import urllib.error
 import urllib.request
 
-from cloche import ORDINARY_USER, SOURCE, bad_input, call, cli, equal, need_ordinary_user, need_root, need_writable_roots, sampled, skip, write_file
+from cloche import BUILD, ORDINARY_USER, SOURCE, bad_input, call, cli, equal, need_ordinary_user, need_root, need_writable_roots, sampled, skip, write_file
 from image_trees import make_image
 from package_files import Index
 
@@ -77,6 +78,30 @@ def test_whose_rights_it_has():
     finished = debian("--suite", "bookworm", env={**pretend("exit 0"), "TMPDIR": os.path.abspath("closed/tmp")})
     assert finished.code == 1 and b"that other users may not enter: name another one by TMPDIR" in finished.stderr, finished
     equal(os.listdir("closed/tmp"), [])
+
+
+def test_its_ids_are_taken_until_it_ends():
+    """Also if the command line is killed before: a sandbox with root must not have them at the same time."""
+    need_root()
+    env = pretend("echo $(</proc/self/uid_map) >&2; read line < gate")
+    with open("bin/mmdebstrap") as file:
+        script = file.read().replace("#!/bin/sh", "#!/bin/bash")
+    write_file("bin/mmdebstrap", script)
+    os.mkdir("tmp", 0o755)
+    os.mkfifo("gate")
+    os.chmod("gate", 0o666)
+    with subprocess.Popen([os.path.join(BUILD, "cloche"), "image", "debian", "made", "--images", "images", "--sources", "sources", "--suite", "bookworm"], env={**os.environ, **env, "TMPDIR": os.path.abspath("tmp")}, stderr=subprocess.PIPE) as command:
+        first = command.stderr.readline().split()[1].decode()
+        command.kill()
+        command.wait()
+        with open(f"/run/cloche-ids/{first}") as lease:
+            try:
+                fcntl.flock(lease, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                raise AssertionError("the ids are free")
+            except BlockingIOError:
+                pass
+            write_file("gate", "\n")
+            fcntl.flock(lease, fcntl.LOCK_EX)  # it ends
 
 
 def test_one_that_fails_leaves_nothing():

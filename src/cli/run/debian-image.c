@@ -186,6 +186,8 @@ static int run_program(const char *const *argv, int out_fd, const struct own_ids
         pid = fork();
         if (pid == 0) {
                 fd_close(&fds[0]);
+                if (ids)
+                        own_ids_keep(ids);
                 become(argv, out_fd, ids ? fds[1] : -1, &before);
         }
         if (pid > 0) {

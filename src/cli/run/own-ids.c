@@ -35,6 +35,11 @@ int own_ids_open(const char *parent, struct own_ids *ret, struct cloche_err *e)
         return 0;
 }
 
+void own_ids_keep(const struct own_ids *ids)
+{
+        (void)fcntl(ids->lease.fd, F_SETFD, 0);
+}
+
 /* Mounts in this namespace end with it. */
 int own_ids_enter(int socket_fd)
 {

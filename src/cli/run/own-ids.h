@@ -16,6 +16,9 @@ struct own_ids {
 
 /* Lease the ids and make the directory in parent. Needs root. */
 CLOCHE_MUST_CHECK int own_ids_open(const char *parent, struct own_ids *ret, struct cloche_err *e);
+/* For a child after fork(2): the program that it becomes, and those that this starts, keep the
+ * ids from others until they end. */
+void own_ids_keep(const struct own_ids *ids);
 /* For a child after fork(2): become root of the namespace, which its parent maps by own_ids_map
  * with the other end of a socket pair. 0, or an error number. */
 int own_ids_enter(int socket_fd);
