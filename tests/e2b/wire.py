@@ -69,8 +69,10 @@ class Client:
         status, _, text = self.data("POST", method, box, struct.pack(">BI", 0, len(body)) + body, **more)
         equal(status, 200)
         messages, end = [], None
-        while text:
+        while len(text) >= 5:
             flags, size = struct.unpack(">BI", text[:5])
+            if len(text) < 5 + size:
+                break  # it broke off within a message
             message, text = json.loads(text[5:5 + size]), text[5 + size:]
             if flags:
                 end = message
