@@ -6,7 +6,7 @@ import tempfile
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from rpc import Daemon
 from image_trees import copy_programs, make_store
-from cloche import cli, equal, layer_places, need_ordinary_user, need_root, skip
+from cloche import cli, equal, layer_places, need_ordinary_user, need_root, possible_layers, skip
 
 USER = 12345  # as need_ordinary_user tries
 SMALL = {"diskBytes": 64 << 20}  # reserved, where it lies on the disk
@@ -170,12 +170,21 @@ def test_mounts_and_volumes_beside_layers():
                     assert "cover" in refused.message, refused
 
 
-def test_an_ordinary_users_daemon():
-    """Its store's files are its own, so nothing has to be mapped; layers on the disk are root's."""
+def test_an_ordinary_users_daemon_on_an_older_kernel():
     need_ordinary_user()
-    if "memory" not in layer_places():
-        skip("this kernel has no layers in memory")
+    if "memory" in possible_layers():
+        skip("this kernel has layers in memory")
     store, digest = make_image_store()
+    become_user()
+    with Daemon("--images", store, "--profile", "user") as daemon, daemon.frames() as frames:
+        for more in ({"writableRoot": True}, {"root": True}):
+            refused = frames.refused("sandbox.create", sandbox="s", image=digest, limits=SMALL, **more)
+            assert "lies on the disk before Linux 6.6: " in refused.message and "daemon of root" in refused.message, refused
+    assert b"ordinary user's daemon has writable roots from Linux 6.6 on" in cli("selftest").stdout
+
+
+def become_user():
+    """For the rest of this process."""
     for here, directories, files in os.walk("."):
         for name in (".", *directories, *files):
             os.chown(f"{here}/{name}", USER, USER, follow_symlinks=False)
@@ -185,7 +194,16 @@ def test_an_ordinary_users_daemon():
     tempfile.tempdir = home
     os.setgroups([])
     os.setgid(USER)
-    os.setuid(USER)  # for the rest of this process
+    os.setuid(USER)
+
+
+def test_an_ordinary_users_daemon():
+    """Its store's files are its own, so nothing has to be mapped; layers on the disk are root's."""
+    need_ordinary_user()
+    if "memory" not in layer_places():
+        skip("this kernel has no layers in memory")
+    store, digest = make_image_store()
+    become_user()
     with Daemon("--images", store, "--profile", "user", "--layers", "memory") as daemon, daemon.frames() as frames:
         frames.call("sandbox.create", sandbox="s", image=digest, writableRoot=True, limits=SMALL)
         equal(frames.call("exec", sandbox="s", command=CHANGE)["stdout"], "0\n")

@@ -110,7 +110,9 @@ static int try_root(const cloche_engine *engine, char *detail, size_t size)
         struct cloche_err e = {0};
         struct subids lent;
 
-        if (missing)
+        if (is_users && !keeper_memory_has_attributes(engine->keeper))
+                snprintf(detail, size, "an ordinary user's daemon has writable roots from Linux 6.6 on");
+        else if (missing)
                 snprintf(detail, size, "groups for memory and pids must hold it: %.150s", missing->reason);
         else if (is_users && subids_find(&lent, &e) < 0)
                 snprintf(detail, size, "%s", e.msg);

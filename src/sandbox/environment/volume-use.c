@@ -117,7 +117,8 @@ static void on_scratch(void *data, struct keeper_reply *reply)
         uses->is_scratch_open = !reply->error;
         if (reply->error) {
                 e = *reply->error;
-                err_wrap(&e, "the writable root of the sandbox %s lies on the disk", uses->sandbox->name);
+                err_wrap(&e, "the writable root of the sandbox %s lies on the disk%s", uses->sandbox->name,
+                         keeper_memory_has_attributes(uses->sandbox->all->engine->keeper) ? "" : " before Linux 6.6");
         }
         sandbox_on_volumes(uses->sandbox, reply->error ? &e : NULL);
 }
