@@ -98,7 +98,9 @@ static void on_tried(struct mcp_exchange *x, const struct door_reply *reply)
         }
 }
 
-/* bash connects; a copy of the shell, so that the session is as it was. */
+/* bash connects; a copy of the shell, so that the session is as it was. The egress program takes
+ * each connection, reports the decision, and then closes one that it denies: the command ends after
+ * that, or after a second of silence. */
 void mcp_explain_denial(struct mcp_exchange *x)
 {
         const char *host = mcp_text(x->arguments, "host");
@@ -115,8 +117,8 @@ void mcp_explain_denial(struct mcp_exchange *x)
         }
         mcp_call(x, "exec",
                  json_pack("{s:s, s:b, s:{s:O, s:o}, s:i, s:i}", "command",
-                           "exec 3<>\"/dev/tcp/$CLOCHE_HOST/$CLOCHE_PORT\"", "fork", 1, "env", "CLOCHE_HOST",
-                           json_object_get(x->arguments, "host"), "CLOCHE_PORT",
+                           "exec 3<>\"/dev/tcp/$CLOCHE_HOST/$CLOCHE_PORT\" && { read -rt 1 -n 1 -u 3; true; }", "fork",
+                           1, "env", "CLOCHE_HOST", json_object_get(x->arguments, "host"), "CLOCHE_PORT",
                            json_sprintf("%lld", (long long)mcp_count(x, "port", HTTPS)), "timeoutMs", TRY_MS,
                            "outputBytes", 2000),
                  NULL, on_tried);
