@@ -318,13 +318,13 @@ static void on_composed(struct e2b_request *q, const struct door_reply *reply)
 /* The destination first, then the sources. NULL: one is no path. */
 static json_t *compose_command(const struct e2b_request *q)
 {
-        static const char script[] =
-                "\nto=$1; shift\n"
-                "for f; do [ -f \"$f\" ] || { printf %s \"$f\"; exit 44; }; done\n"
-                "case $to in /*/*) mkdir -p -- \"${to%/*}\" || exit;; esac\n"
-                "if [ -d \"$to\" ]; then echo \"$to is a directory\" >&2; exit 1; fi\n"
-                "cat -- \"$@\" > \"$to.e2b-part\" && rm -f -- \"$@\" && mv -- \"$to.e2b-part\" \"$to\" && exit\n"
-                "rm -f -- \"$to.e2b-part\"; exit 1";
+        static const char script[] = "\nto=$1; shift\n"
+                                     "for f; do [ -f \"$f\" ] || { printf %s \"$f\"; exit 44; }; done\n"
+                                     "case $to in /*/*) mkdir -p -- \"${to%/*}\" || exit;; esac\n"
+                                     "if [ -d \"$to\" ]; then echo \"$to is a directory\" >&2; exit 1; fi\n"
+                                     "cat -- \"$@\" > \"$to.e2b-part\" && mv -- \"$to.e2b-part\" \"$to\" || { rm -f -- "
+                                     "\"$to.e2b-part\"; exit 1; }\n"
+                                     "for f; do [ \"$f\" -ef \"$to\" ] || rm -f -- \"$f\" || exit; done";
         static const char begin[] = "set --";
         _cleanup_buf_ struct buf out = BUF_INIT(8u << 20);
         int r = buf_append(&out, begin, strlen(begin));
