@@ -13,6 +13,7 @@
 #include "base/peer.h"
 #include "base/utf8.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stddef.h>
@@ -344,6 +345,15 @@ static int ran_out_of_memory(const struct context *c)
                count_oom_kills(c) > c->oom_kills;
 }
 
+static void tell_end_in_fork(const struct context *c, const char *how, struct cloche_err *e)
+{
+        (void)err_set(e, CLOCHE_E_CONTEXT_ENDED,
+                      "the interpreter %s while it was forked from the prefix \"%s\": code that its set-up left may "
+                      "have "
+                      "ended it",
+                      how, c->prefix);
+}
+
 static void end_by_itself(struct context *c)
 {
         char how[128] = "has ended", limit[LIMITS_TEXT_BYTES];
@@ -359,10 +369,7 @@ static void end_by_itself(struct context *c)
                 snprintf(how, sizeof(how), "was killed for want of memory; the limit of the sandbox is %s",
                          limits_bytes_text(c->sandbox->limits.memory_bytes, limit));
         if (c->set_up && c->state == CONTEXT_STARTING && !c->cold_why[0])
-                err_set(&e, CLOCHE_E_CONTEXT_ENDED,
-                        "the interpreter %s while it was forked from the prefix \"%s\": code that its set-up left may "
-                        "have ended it",
-                        how, c->prefix);
+                tell_end_in_fork(c, how, &e);
         else
                 err_set(&e, CLOCHE_E_CONTEXT_ENDED, "the interpreter %s%s", how,
                         c->setups_left && !is_out_of_memory ? " before it was ready" : "");
@@ -687,6 +694,10 @@ static void on_instance(struct instance *instance, const struct cloche_err *e)
         }
         if (e) {
                 error = *e;
+                /* The template has ended since its last fork, and the engine has not seen it
+                 * yet. */
+                if (c->set_up && e->os_errno == EPIPE)
+                        tell_end_in_fork(c, "has ended", &error);
                 r = -1;
         } else {
                 r = context_adopt(c, instance, "open", &error);
