@@ -102,13 +102,11 @@ static void on_failed(struct mcp_exchange *x, const struct door_reply *reply)
 static void answer_process(struct mcp_exchange *x, const json_t *process)
 {
         const char *id = mcp_text(process, "process");
-        json_t *text = json_sprintf("the process %s runs: read_output has its output", id);
 
-        mcp_tool_answer(x, json_pack("[o]", mcp_text_block(text)),
-                        json_pack("{s:s, s:s, s:b, s:b, s:s}", "stdout", "", "stderr", "", "timed_out", 0, "truncated",
-                                  0, "process", id),
-                        0);
-        json_decref(text);
+        mcp_tool_answer_text(x, json_sprintf("the process %s runs: read_output has its output", id),
+                             json_pack("{s:s, s:s, s:b, s:b, s:s}", "stdout", "", "stderr", "", "timed_out", 0,
+                                       "truncated", 0, "process", id),
+                             0);
 }
 
 static void on_input_sent(struct mcp_exchange *x, const struct door_reply *reply)

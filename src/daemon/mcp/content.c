@@ -119,6 +119,12 @@ void mcp_tool_answer(struct mcp_exchange *x, json_t *content, json_t *structured
                                 is_error));
 }
 
+void mcp_tool_answer_text(struct mcp_exchange *x, json_t *text, json_t *structured, int is_error)
+{
+        mcp_tool_answer(x, json_pack("[o]", mcp_text_block(text)), structured, is_error);
+        json_decref(text);
+}
+
 /* -- failures ---------------------------------------------------------------------------------------------------- */
 
 /* The arguments name a thing that does not exist, or are not permitted. */
@@ -129,13 +135,8 @@ static int is_fault_of_arguments(enum cloche_code code)
 
 void mcp_tool_fail(struct mcp_exchange *x, const struct cloche_err *e)
 {
-        json_t *text;
-
-        if (is_fault_of_arguments(e->code)) {
+        if (is_fault_of_arguments(e->code))
                 mcp_refuse(x, MCP_BAD_PARAMS, "%s", e->msg);
-                return;
-        }
-        text = json_valid_text(e->msg, strlen(e->msg));
-        mcp_tool_answer(x, json_pack("[o]", mcp_text_block(text)), NULL, 1);
-        json_decref(text);
+        else
+                mcp_tool_answer_text(x, json_valid_text(e->msg, strlen(e->msg)), NULL, 1);
 }

@@ -219,10 +219,7 @@ static void add_places(struct mcp_cut *message, const struct buf *text, const js
 /* Nothing is written. */
 static void answer_failure(struct mcp_exchange *x, const struct mcp_cut *message)
 {
-        json_t *text = mcp_cut_text(message);
-
-        mcp_tool_answer(x, json_pack("[o]", mcp_text_block(text)), NULL, 1);
-        json_decref(text);
+        mcp_tool_answer_text(x, mcp_cut_text(message), NULL, 1);
 }
 
 static void fail(struct mcp_exchange *x, size_t number, const json_t *old, size_t count)
@@ -246,7 +243,7 @@ static void fail(struct mcp_exchange *x, size_t number, const json_t *old, size_
 
 static void fail_with(struct mcp_exchange *x, const char *text)
 {
-        mcp_tool_answer(x, json_pack("[{s:s, s:s}]", "type", "text", "text", text), NULL, 1);
+        mcp_tool_answer_text(x, json_string(text), NULL, 1);
 }
 
 /* -- the steps --------------------------------------------------------------------------------------------------- */
@@ -256,9 +253,7 @@ static void answer_edit(struct mcp_exchange *x)
         const struct edit *edit = x->state;
         json_t *diff = mcp_cut_text(&edit->diff);
 
-        mcp_tool_answer(x, json_pack("[o]", mcp_text_block(diff)),
-                        json_pack("{s:O, s:I}", "diff", diff, "replaced", edit->replaced), 0);
-        json_decref(diff);
+        mcp_tool_answer_text(x, diff, json_pack("{s:O, s:I}", "diff", diff, "replaced", edit->replaced), 0);
 }
 
 static void on_edited(struct mcp_exchange *x, const struct door_reply *reply)
@@ -378,11 +373,10 @@ static void on_found(struct mcp_exchange *x, const struct door_reply *reply)
                 json_array_append_new(matches, own);
         }
         text = lines.total ? mcp_cut_text(&lines) : json_string("(no matches)");
-        mcp_tool_answer(x, json_pack("[o]", mcp_text_block(text)),
-                        json_pack("{s:o, s:O}", "matches", matches, "truncated",
-                                  json_object_get(reply->result, "truncated")),
-                        0);
-        json_decref(text);
+        mcp_tool_answer_text(x, text,
+                             json_pack("{s:o, s:O}", "matches", matches, "truncated",
+                                       json_object_get(reply->result, "truncated")),
+                             0);
         mcp_cut_done(&lines);
 }
 

@@ -115,9 +115,7 @@ static void on_written(struct mcp_exchange *x, const struct door_reply *reply)
         json_t *bytes = json_object_get(reply->result, "bytes"),
                *text = json_sprintf("%lld bytes written to %s", (long long)json_integer_value(bytes), path);
 
-        mcp_tool_answer(x, json_pack("[o]", mcp_text_block(text)),
-                        json_pack("{s:s, s:O}", "path", path, "bytes", bytes), 0);
-        json_decref(text);
+        mcp_tool_answer_text(x, text, json_pack("{s:s, s:O}", "path", path, "bytes", bytes), 0);
 }
 
 void mcp_write_file(struct mcp_exchange *x)
@@ -208,9 +206,7 @@ static void answer_listing(struct mcp_exchange *x, int is_short)
                                  strcmp(mcp_text(entry, "type"), "directory") == 0 ? 2 : 1);
         }
         text = lines.size ? mcp_cut_of(lines.data, lines.size) : json_string("(no entries)");
-        mcp_tool_answer(x, json_pack("[o]", mcp_text_block(text)),
-                        json_pack("{s:O, s:b}", "entries", listing->entries, "truncated", is_short), 0);
-        json_decref(text);
+        mcp_tool_answer_text(x, text, json_pack("{s:O, s:b}", "entries", listing->entries, "truncated", is_short), 0);
 }
 
 static void fetch_page(struct mcp_exchange *x, const json_t *after);

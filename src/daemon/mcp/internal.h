@@ -244,6 +244,8 @@ json_t *mcp_text_block(const json_t *text); /* text: borrowed */
 void mcp_add_text(json_t *content, const json_t *text);
 /* structured and content: stolen. */
 void mcp_tool_answer(struct mcp_exchange *x, json_t *content, json_t *structured, int is_error);
+/* The same with one text as content; text: stolen. */
+void mcp_tool_answer_text(struct mcp_exchange *x, json_t *text, json_t *structured, int is_error);
 /* The tool could not do it: a result that the model reads. */
 void mcp_tool_fail(struct mcp_exchange *x, const struct cloche_err *e);
 

@@ -18,10 +18,8 @@ json_t *mcp_process_of(const json_t *process)
 static void answer_with(struct mcp_exchange *x, json_t *structured)
 {
         char *line = json_dump_text(structured, JSON_COMPACT);
-        json_t *text = json_string(line ? line : "");
 
-        mcp_tool_answer(x, json_pack("[o]", mcp_text_block(text)), structured, 0);
-        json_decref(text);
+        mcp_tool_answer_text(x, json_string(line ? line : ""), structured, 0);
         free(line);
 }
 

@@ -18,13 +18,6 @@ static json_t *sandbox_of(const json_t *sandbox)
                          "ends_at", json_object_get(sandbox, "endsAt"));
 }
 
-/* text: stolen, and structured. */
-static void answer(struct mcp_exchange *x, json_t *text, json_t *structured)
-{
-        mcp_tool_answer(x, json_pack("[o]", mcp_text_block(text)), structured, 0);
-        json_decref(text);
-}
-
 /* The core makes a new name, or takes this one; name: stolen. */
 static void rename_door(struct mcp_exchange *x, char *name)
 {
@@ -40,9 +33,10 @@ static void on_created(struct mcp_exchange *x, const struct door_reply *reply)
         json_t *structured = sandbox_of(reply->result);
 
         json_object_set_new(structured, "created", json_boolean(is_new));
-        answer(x,
-               json_sprintf("the sandbox %s %s", mcp_text(reply->result, "sandbox"), is_new ? "is made" : "was there"),
-               structured);
+        mcp_tool_answer_text(x,
+                             json_sprintf("the sandbox %s %s", mcp_text(reply->result, "sandbox"),
+                                          is_new ? "is made" : "was there"),
+                             structured, 0);
 }
 
 static json_t *options_of(const struct mcp_exchange *x)
@@ -96,7 +90,7 @@ void mcp_create_sandbox(struct mcp_exchange *x)
 static void on_deleted(struct mcp_exchange *x, const struct door_reply *reply)
 {
         (void)reply;
-        answer(x, json_sprintf("the sandbox %s is deleted", x->door.sandbox), json_object());
+        mcp_tool_answer_text(x, json_sprintf("the sandbox %s is deleted", x->door.sandbox), json_object(), 0);
 }
 
 void mcp_delete_sandbox(struct mcp_exchange *x)
@@ -124,7 +118,7 @@ static void on_sandboxes(struct mcp_exchange *x, const struct door_reply *reply)
         }
         text = lines.total ? mcp_cut_text(&lines) : json_string("(no sandboxes)");
         mcp_cut_done(&lines);
-        answer(x, text, json_pack("{s:o}", "sandboxes", sandboxes));
+        mcp_tool_answer_text(x, text, json_pack("{s:o}", "sandboxes", sandboxes), 0);
 }
 
 void mcp_list_sandboxes(struct mcp_exchange *x)
@@ -144,8 +138,9 @@ static void on_snapshot(struct mcp_exchange *x, const struct door_reply *reply)
 {
         json_t *name = json_object_get(reply->result, "snapshot");
 
-        answer(x, json_sprintf("the files of %s are kept as %s", x->door.sandbox, json_string_value(name)),
-               json_pack("{s:O}", "checkpoint", name));
+        mcp_tool_answer_text(x,
+                             json_sprintf("the files of %s are kept as %s", x->door.sandbox, json_string_value(name)),
+                             json_pack("{s:O}", "checkpoint", name), 0);
 }
 
 void mcp_checkpoint(struct mcp_exchange *x)
@@ -170,21 +165,21 @@ static void rollback_done(void *state)
 
 static void on_renamed(struct mcp_exchange *x, const struct door_reply *reply)
 {
-        answer(x,
-               json_sprintf("the sandbox %s has the files of %s; its processes and interpreters have ended",
-                            mcp_text(reply->result, "sandbox"), mcp_text(x->arguments, "checkpoint")),
-               sandbox_of(reply->result));
+        mcp_tool_answer_text(x,
+                             json_sprintf("the sandbox %s has the files of %s; its processes and interpreters have "
+                                          "ended",
+                                          mcp_text(reply->result, "sandbox"), mcp_text(x->arguments, "checkpoint")),
+                             sandbox_of(reply->result), 0);
 }
 
 /* The earlier one is gone by now. */
 static void on_not_renamed(struct mcp_exchange *x, const struct door_reply *reply)
 {
-        json_t *text =
-                json_sprintf("the files of the checkpoint are in the sandbox %s, which could not get its name: %s",
-                             x->door.sandbox, reply->e->msg);
-
-        mcp_tool_answer(x, json_pack("[o]", mcp_text_block(text)), NULL, 1);
-        json_decref(text);
+        mcp_tool_answer_text(x,
+                             json_sprintf("the files of the checkpoint are in the sandbox %s, which could not get its "
+                                          "name: %s",
+                                          x->door.sandbox, reply->e->msg),
+                             NULL, 1);
 }
 
 static void on_removed(struct mcp_exchange *x, const struct door_reply *reply)
@@ -231,7 +226,7 @@ static void on_exposed(struct mcp_exchange *x, const struct door_reply *reply)
 {
         json_t *url = json_object_get(reply->result, "url");
 
-        answer(x, json_incref(url), json_pack("{s:O}", "url", url));
+        mcp_tool_answer_text(x, json_incref(url), json_pack("{s:O}", "url", url), 0);
 }
 
 void mcp_expose_port(struct mcp_exchange *x)
@@ -240,8 +235,8 @@ void mcp_expose_port(struct mcp_exchange *x)
                 mcp_call(x, "port.expose", json_pack("{s:O}", "port", json_object_get(x->arguments, "port")), NULL,
                          on_exposed);
         else
-                mcp_tool_answer(x,
-                                json_pack("[{s:s, s:s}]", "type", "text", "text",
-                                          "no URL can lead to a port: the daemon was started without --preview-host"),
-                                NULL, 1);
+                mcp_tool_answer_text(x,
+                                     json_string("no URL can lead to a port: the daemon was started without "
+                                                 "--preview-host"),
+                                     NULL, 1);
 }
