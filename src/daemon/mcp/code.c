@@ -9,7 +9,7 @@
 #define DISPLAYS_MAX 100
 
 struct cell {
-        struct mcp_cut stdout, stderr;
+        struct mcp_output output;
         json_t *displays; /* blocks of content, and "id" of those that may be replaced */
         json_t *result;   /* the text of the last expression; NULL: none */
         size_t image_count, image_bytes;
@@ -21,8 +21,7 @@ static void cell_done(void *state)
 {
         struct cell *cell = state;
 
-        mcp_cut_done(&cell->stdout);
-        mcp_cut_done(&cell->stderr);
+        mcp_output_done(&cell->output);
         json_decref(cell->displays);
         json_decref(cell->result);
         free(cell);
@@ -159,18 +158,13 @@ static void clear(struct cell *cell)
 static void on_event(struct mcp_exchange *x, const char *event, const json_t *about, const struct buf *attachments)
 {
         struct cell *cell = x->state;
-        const char *stream = mcp_text(about, "stream"), *bytes;
-        size_t size;
 
         if (strcmp(event, "display") == 0)
                 on_display(x, about, attachments);
         else if (strcmp(event, "clear") == 0)
                 clear(cell);
-        else if (strcmp(event, "output") == 0 && stream &&
-                 door_bytes(json_object_get(about, "data"), attachments, &bytes, &size)) {
-                mcp_cut_add(strcmp(stream, "stderr") == 0 ? &cell->stderr : &cell->stdout, bytes, size);
-                mcp_progress(x, bytes, size);
-        }
+        else
+                mcp_output_take(x, &cell->output, event, about, attachments);
 }
 
 /* -- results ----------------------------------------------------------------------------------------------------- */
@@ -239,12 +233,12 @@ static void on_ended(struct mcp_exchange *x, const struct door_reply *reply)
 {
         struct cell *cell = x->state;
         const json_t *ended = reply->result;
-        int is_short = cell->is_short || mcp_cut_is_short(&cell->stdout) || mcp_cut_is_short(&cell->stderr);
-        json_t *structured =
-                json_pack("{s:s, s:o, s:o, s:O*, s:o*, s:O, s:O, s:b}", "status", status_of(ended), "stdout",
-                          mcp_cut_text(&cell->stdout), "stderr", mcp_cut_text(&cell->stderr), "result", cell->result,
-                          "error", error_of(ended), "execution_count", json_object_get(ended, "executionCount"),
-                          "duration_ms", json_object_get(ended, "durationMs"), "truncated", is_short);
+        int is_short = cell->is_short || mcp_output_is_short(&cell->output);
+        json_t *structured = json_pack("{s:s, s:o, s:o, s:O*, s:o*, s:O, s:O, s:b}", "status", status_of(ended),
+                                       "stdout", mcp_cut_text(&cell->output.stdout), "stderr",
+                                       mcp_cut_text(&cell->output.stderr), "result", cell->result, "error",
+                                       error_of(ended), "execution_count", json_object_get(ended, "executionCount"),
+                                       "duration_ms", json_object_get(ended, "durationMs"), "truncated", is_short);
 
         mcp_tool_answer(x, content_of(cell, structured), structured, strcmp(status_of(ended), "ok") != 0);
 }
@@ -309,8 +303,7 @@ void mcp_run_code(struct mcp_exchange *x)
                 mcp_refuse(x, MCP_INTERNAL, "out of memory");
                 return;
         }
-        mcp_cut_init(&cell->stdout);
-        mcp_cut_init(&cell->stderr);
+        mcp_output_init(&cell->output);
         cell->displays = json_array();
         x->state = cell;
         x->state_done = cell_done;

@@ -8,7 +8,7 @@
 #define TIMEOUT_S 60
 
 struct command {
-        struct mcp_cut stdout, stderr;
+        struct mcp_output output;
         json_t *process; /* in the background; NULL: none */
         int is_made;     /* the session was made for it */
 };
@@ -17,8 +17,7 @@ static void command_done(void *state)
 {
         struct command *command = state;
 
-        mcp_cut_done(&command->stdout);
-        mcp_cut_done(&command->stderr);
+        mcp_output_done(&command->output);
         json_decref(command->process);
         free(command);
 }
@@ -26,14 +25,8 @@ static void command_done(void *state)
 static void on_event(struct mcp_exchange *x, const char *event, const json_t *about, const struct buf *attachments)
 {
         struct command *command = x->state;
-        const char *stream = mcp_text(about, "stream"), *bytes;
-        size_t size;
 
-        if (strcmp(event, "output") == 0 && stream &&
-            door_bytes(json_object_get(about, "data"), attachments, &bytes, &size)) {
-                mcp_cut_add(strcmp(stream, "stderr") == 0 ? &command->stderr : &command->stdout, bytes, size);
-                mcp_progress(x, bytes, size);
-        }
+        mcp_output_take(x, &command->output, event, about, attachments);
 }
 
 /* Reasons of the daemon's for a failure, such as the network policy. */
@@ -67,11 +60,11 @@ static void on_ended(struct mcp_exchange *x, const struct door_reply *reply)
 {
         const struct command *command = x->state;
         const json_t *ended = reply->result, *code = json_object_get(ended, "exitCode");
-        int is_short = mcp_cut_is_short(&command->stdout) || mcp_cut_is_short(&command->stderr);
+        int is_short = mcp_output_is_short(&command->output);
         json_t *structured =
                 json_pack("{s:O, s:o, s:o, s:O, s:b, s:O*, s:O*}", "exit_code", code, "stdout",
-                          mcp_cut_text(&command->stdout), "stderr", mcp_cut_text(&command->stderr), "timed_out",
-                          json_object_get(ended, "timedOut"), "truncated", is_short, "cwd",
+                          mcp_cut_text(&command->output.stdout), "stderr", mcp_cut_text(&command->output.stderr),
+                          "timed_out", json_object_get(ended, "timedOut"), "truncated", is_short, "cwd",
                           json_object_get(ended, "cwd"), "output", is_short ? json_object_get(ended, "output") : NULL);
 
         mcp_tool_answer(x, content_of(structured, ended), structured, json_integer_value(code) != 0);
@@ -170,8 +163,7 @@ void mcp_run_command(struct mcp_exchange *x)
                 mcp_refuse(x, MCP_INTERNAL, "out of memory");
                 return;
         }
-        mcp_cut_init(&command->stdout);
-        mcp_cut_init(&command->stderr);
+        mcp_output_init(&command->output);
         x->state = command;
         x->state_done = command_done;
         run(x);

@@ -100,6 +100,38 @@ json_t *mcp_cut_of(const char *bytes, size_t size)
         return text;
 }
 
+/* -- output ------------------------------------------------------------------------------------------------------ */
+
+void mcp_output_init(struct mcp_output *output)
+{
+        mcp_cut_init(&output->stdout);
+        mcp_cut_init(&output->stderr);
+}
+
+void mcp_output_take(struct mcp_exchange *x, struct mcp_output *output, const char *event, const json_t *about,
+                     const struct buf *attachments)
+{
+        const char *stream = mcp_text(about, "stream"), *bytes;
+        size_t size;
+
+        if (strcmp(event, "output") != 0 || !stream ||
+            !door_bytes(json_object_get(about, "data"), attachments, &bytes, &size))
+                return;
+        mcp_cut_add(strcmp(stream, "stderr") == 0 ? &output->stderr : &output->stdout, bytes, size);
+        mcp_progress(x, bytes, size);
+}
+
+int mcp_output_is_short(const struct mcp_output *output)
+{
+        return mcp_cut_is_short(&output->stdout) || mcp_cut_is_short(&output->stderr);
+}
+
+void mcp_output_done(struct mcp_output *output)
+{
+        mcp_cut_done(&output->stdout);
+        mcp_cut_done(&output->stderr);
+}
+
 /* -- blocks ------------------------------------------------------------------------------------------------------ */
 
 json_t *mcp_text_block(const json_t *text)

@@ -239,6 +239,19 @@ void mcp_cut_done(struct mcp_cut *cut);
 /* The same for one text. */
 json_t *mcp_cut_of(const char *bytes, size_t size);
 
+/* The output of a command or cell. */
+struct mcp_output {
+        struct mcp_cut stdout, stderr;
+};
+
+void mcp_output_init(struct mcp_output *output);
+/* Take an event "output" of the core, and tell its last line as progress; others are passed
+ * over. */
+void mcp_output_take(struct mcp_exchange *x, struct mcp_output *output, const char *event, const json_t *about,
+                     const struct buf *attachments);
+int mcp_output_is_short(const struct mcp_output *output);
+void mcp_output_done(struct mcp_output *output);
+
 json_t *mcp_text_block(const json_t *text); /* text: borrowed */
 /* Add a block unless the text is empty. */
 void mcp_add_text(json_t *content, const json_t *text);
