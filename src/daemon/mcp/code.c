@@ -31,15 +31,10 @@ static void cell_done(void *state)
 
 #define SVG "image/svg+xml"
 
-/* The best form first. */
-static const char *const images[] = {"image/png", "image/jpeg", "image/gif", "image/webp", SVG};
-
 /* An image is text in base64, or bytes. */
 static json_t *image_block(const char *mime, const json_t *value, const char *bytes, size_t size)
 {
-        json_t *data = json_is_string(value) ? json_incref((json_t *)value) : door_base64(bytes, size);
-
-        return json_pack("{s:s, s:o, s:s}", "type", "image", "data", data, "mimeType", mime);
+        return mcp_image_block(mime, json_is_string(value) ? json_incref((json_t *)value) : door_base64(bytes, size));
 }
 
 /* Drawings are text, which the models' own interfaces do not take as an image. */
@@ -92,12 +87,13 @@ static json_t *picture_of(const struct mcp_exchange *x, const json_t *data, cons
                           size_t *ret_bytes)
 {
         struct cell *cell = x->state;
-        const char *bytes, *mime = NULL;
-        size_t size;
+        const char *bytes, *mime;
+        size_t size, i = 0;
 
-        for (size_t i = 0; !mime && i < sizeof(images) / sizeof(images[0]); i++)
-                mime = json_object_get(data, images[i]) ? images[i] : NULL;
-        if (!mime || !door_bytes(json_object_get(data, mime), attachments, &bytes, &size) || size == 0)
+        while (mcp_image_types[i] && !json_object_get(data, mcp_image_types[i]))
+                i++;
+        mime = mcp_image_types[i] ? mcp_image_types[i] : SVG;
+        if (!door_bytes(json_object_get(data, mime), attachments, &bytes, &size) || size == 0)
                 return NULL;
         if (cell->image_count >= MCP_IMAGES_MAX || cell->image_bytes + size > MCP_IMAGE_BYTES) {
                 cell->is_short = 1;

@@ -134,6 +134,13 @@ void mcp_output_done(struct mcp_output *output)
 
 /* -- blocks ------------------------------------------------------------------------------------------------------ */
 
+const char *const mcp_image_types[] = {"image/png", "image/jpeg", "image/gif", "image/webp", NULL};
+
+json_t *mcp_image_block(const char *mime, json_t *base64)
+{
+        return json_pack("{s:s, s:o, s:s}", "type", "image", "data", base64, "mimeType", mime);
+}
+
 json_t *mcp_text_block(const json_t *text)
 {
         return json_pack("{s:s, s:O}", "type", "text", "text", text);

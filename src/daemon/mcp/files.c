@@ -15,8 +15,11 @@
 
 static int is_shown_image(const char *mime)
 {
-        return strcmp(mime, "image/png") == 0 || strcmp(mime, "image/jpeg") == 0 || strcmp(mime, "image/gif") == 0 ||
-               strcmp(mime, "image/webp") == 0;
+        size_t i = 0;
+
+        while (mcp_image_types[i] && strcmp(mcp_image_types[i], mime) != 0)
+                i++;
+        return mcp_image_types[i] != NULL;
 }
 
 static int is_text(const char *bytes, size_t size)
@@ -91,8 +94,7 @@ static void on_read(struct mcp_exchange *x, const struct door_reply *reply)
                 return;
         }
         if (is_shown_image(mime) && total <= MCP_IMAGE_BYTES)
-                block = json_pack("{s:s, s:o, s:s}", "type", "image", "data", door_base64(bytes, size), "mimeType",
-                                  mime);
+                block = mcp_image_block(mime, door_base64(bytes, size));
         else
                 block = json_pack("{s:s, s:o, s:s, s:s, s:I}", "type", "resource_link", "uri",
                                   mcp_file_uri(x->door.sandbox, path), "name", path, "mimeType", mime, "size", total);

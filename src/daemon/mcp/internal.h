@@ -252,7 +252,9 @@ void mcp_output_take(struct mcp_exchange *x, struct mcp_output *output, const ch
 int mcp_output_is_short(const struct mcp_output *output);
 void mcp_output_done(struct mcp_output *output);
 
-json_t *mcp_text_block(const json_t *text); /* text: borrowed */
+extern const char *const mcp_image_types[];                /* those that models take, the best first; NULL ends them */
+json_t *mcp_image_block(const char *mime, json_t *base64); /* base64: stolen */
+json_t *mcp_text_block(const json_t *text);                /* text: borrowed */
 /* Add a block unless the text is empty. */
 void mcp_add_text(json_t *content, const json_t *text);
 /* structured and content: stolen. */
