@@ -23,40 +23,42 @@ static int is_same(const char *text, const char *secret)
         return strlen(text) == size && memeql_sec(text, secret, size);
 }
 
+#define ACCESS "e2b access" /* purposes of tokens */
+#define TRAFFIC "e2b traffic"
+
+static int is_derived(const struct daemon *d, const char *purpose, const char *of, const char *token)
+{
+        char secret[TOKEN_SECRET_SIZE];
+
+        token_derive(d->options.token, purpose, of, secret);
+        return is_same(token, secret);
+}
+
 void e2b_access_token(const struct daemon *d, const char *sandbox, char ret[TOKEN_SECRET_SIZE])
 {
-        token_derive(d->options.token, "e2b access", sandbox, ret);
+        token_derive(d->options.token, ACCESS, sandbox, ret);
 }
 
 int e2b_is_access_token(const struct daemon *d, const char *sandbox, const char *token)
 {
-        char secret[TOKEN_SECRET_SIZE];
-
-        e2b_access_token(d, sandbox, secret);
-        return is_same(token, secret);
+        return is_derived(d, ACCESS, sandbox, token);
 }
 
 void e2b_traffic_token(const struct daemon *d, const char *sandbox, char ret[TOKEN_SECRET_SIZE])
 {
-        token_derive(d->options.token, "e2b traffic", sandbox, ret);
+        token_derive(d->options.token, TRAFFIC, sandbox, ret);
 }
 
 int e2b_is_traffic_token(const struct daemon *d, const char *sandbox, const char *token)
 {
-        char secret[TOKEN_SECRET_SIZE];
-
-        e2b_traffic_token(d, sandbox, secret);
-        return is_same(token, secret);
+        return is_derived(d, TRAFFIC, sandbox, token);
 }
 
 /* cloche e2b env prints it. */
 int e2b_is_api_key(const struct daemon *d, const char *key)
 {
-        char secret[TOKEN_SECRET_SIZE];
-
-        token_derive(d->options.token, TOKEN_E2B_KEY, "", secret);
         return strncmp(key, TOKEN_E2B_KEY_PREFIX, sizeof(TOKEN_E2B_KEY_PREFIX) - 1) == 0 &&
-               is_same(key + sizeof(TOKEN_E2B_KEY_PREFIX) - 1, secret);
+               is_derived(d, TOKEN_E2B_KEY, "", key + sizeof(TOKEN_E2B_KEY_PREFIX) - 1);
 }
 
 int e2b_is_secret(const struct daemon *d, const char *name, const char *value)
