@@ -266,6 +266,18 @@ void e2b_on_template_get(struct e2b_request *q)
 
 /* -- removal and publication ------------------------------------------------------------------------------------- */
 
+/* all: one for each snapshot that was found; it and answer: stolen. */
+static void call_found(struct e2b_request *q, json_t *all, unsigned status, json_t *answer)
+{
+        if (!all || json_array_size(all) > 0) {
+                call_all(q, all, status, answer);
+                return;
+        }
+        json_decref(all);
+        json_decref(answer);
+        on_none(q, NULL);
+}
+
 static int is_any(const json_t *snapshot)
 {
         (void)snapshot;
@@ -278,13 +290,8 @@ static void on_deletable(struct e2b_request *q, const struct door_reply *reply)
 
         for (size_t i = 0; i < json_array_size(found); i++)
                 json_array_append_new(calls, deletion_of(e2b_text(json_array_get(found, i), "snapshot")));
-        if (json_array_size(found) > 0) {
-                call_all(q, calls, 204, NULL);
-        } else {
-                json_decref(calls);
-                on_none(q, reply);
-        }
         json_decref(found);
+        call_found(q, calls, 204, NULL);
 }
 
 /* A template goes with all its tags. A snapshot of a user's is named the same way. */
@@ -319,13 +326,8 @@ static void on_publishable(struct e2b_request *q, const struct door_reply *reply
                 json_array_append_new(calls, json_pack("[s, o]", "snapshot.copy",
                                                        e2b_tag_params(e2b_text(one, "snapshot"), &at, labels)));
         }
-        if (json_array_size(found) > 0) {
-                call_all(q, calls, 200, json_pack("{s:[s]}", "names", q->parts[0]));
-        } else {
-                json_decref(calls);
-                on_none(q, reply);
-        }
         json_decref(found);
+        call_found(q, calls, 200, json_pack("{s:[s]}", "names", q->parts[0]));
 }
 
 /* All callers with a key see all templates: the word is kept for them, and changes nothing. */
