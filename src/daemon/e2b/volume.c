@@ -21,7 +21,8 @@ static void token_of(const struct daemon *d, const char *volume, char ret[TOKEN_
         token_derive(d->options.token, "e2b volume", volume, ret);
 }
 
-/* The sandbox for the contents. Nobody can guess its name, and no other sandbox has it. */
+/* The contents are read and written in a sandbox of this name. A caller cannot guess it, so that no
+ * other sandbox has it. */
 static char *name_of_box(const struct daemon *d, const char *volume)
 {
         char name[TOKEN_SECRET_SIZE];

@@ -149,7 +149,7 @@ static const char *skip_blanks(const char *at, const char *end)
         return at;
 }
 
-/* How many characters the beginnings of two lines share, without the blanks before them. */
+/* Count the characters at the beginning that two lines share, without the blanks before them. */
 static size_t shared(const char *line, const char *end, const char *old)
 {
         const char *old_end = old + strcspn(old, "\n");

@@ -48,7 +48,7 @@ struct mcp_exchange;
 struct mcp_tool;
 struct http_request;
 
-/* How messages reach the client. */
+/* The way of messages to the client. */
 struct mcp_carrier {
         /* The last message, stolen; NULL: the client's message needs none. status: for HTTP. The
          * exchange may be freed. */
