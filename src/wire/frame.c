@@ -52,9 +52,14 @@ static void drop_read(struct frame_reader *r)
 
 char *frame_reader_room(struct frame_reader *r, size_t *ret_size)
 {
+        size_t left;
+
         drop_read(r);
-        *ret_size = READ_SIZE;
-        return buf_reserve(&r->in, READ_SIZE);
+        /* The first bytes of a frame must not double the buffer: realloc(3) would copy all of
+         * it. */
+        left = r->in.room - r->in.size;
+        *ret_size = left >= READ_SIZE / 2 && left < READ_SIZE ? left : READ_SIZE;
+        return buf_reserve(&r->in, *ret_size);
 }
 
 void frame_reader_filled(struct frame_reader *r, size_t size)

@@ -160,6 +160,26 @@ static void test_frame_vectors(void)
         json_decref(rows);
 }
 
+static void test_room_for_a_head(void)
+{
+        struct frame_reader reader;
+        size_t room, reserved;
+        char *to;
+
+        frame_reader_init(&reader, MIB);
+        to = frame_reader_room(&reader, &room);
+        if (!to)
+                abort();
+        memcpy(to, "\xff\xff\0\0", 4);
+        frame_reader_filled(&reader, 4);
+        reserved = reader.in.room;
+        CHECK(frame_reader_room(&reader, &room) == to + 4 && room == reserved - 4 && reader.in.room == reserved,
+              "the first bytes of a frame do not move the buffer");
+        frame_reader_filled(&reader, room);
+        CHECK(frame_reader_room(&reader, &room) && room > 4, "a full buffer grows");
+        frame_reader_done(&reader);
+}
+
 static void test_frame_limits(void)
 {
         _cleanup_buf_ struct buf out = BUF_INIT(4 * MIB), small = BUF_INIT(16);
@@ -842,6 +862,7 @@ int main(void)
 {
         test_base64();
         test_frame_vectors();
+        test_room_for_a_head();
         test_frame_limits();
         test_json_of_nothing();
         test_json_depth();
