@@ -413,6 +413,19 @@ static int handle_call(struct agent *a, const struct agent_request *q, struct ag
         return call_unit(n, u, q, reply);
 }
 
+/* Before the first request: pages that a call will touch are copied from the template now, by a call
+ * of a function that the code cannot have. Nothing of the code runs. */
+static void get_ready(struct agent *a)
+{
+        const struct unit *u = &data_of(a)->built;
+
+        if (u->is_loaded)
+                agent_rehearse(a, "call",
+                               json_pack("{s:s, s:s, s:s, s:[s,i,f], s:{}, s:i, s:O*}", "code", u->code, "filename",
+                                         u->filename, "function", " ", "args", "text", 1, 2.5, "kwargs", "resultBytes",
+                                         65536, "build", u->build));
+}
+
 /* -- scripts -------------------------------------------------------------------------------------------------- */
 
 static int show(struct compile_error *e)
@@ -553,6 +566,7 @@ int main(int argc, char **argv)
                 .call = handle_call,
                 .run = handle_run,
                 .build = handle_build,
+                .get_ready = get_ready,
         };
         int is_cpp = argc > 1 && strcmp(argv[1], "cpp") == 0;
 

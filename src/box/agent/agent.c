@@ -317,8 +317,10 @@ static int go_on_in_child(struct agent *a)
                 return -1;
         if (a->language->renew)
                 a->language->renew(a);
-        if (!is_template && a->language->get_ready && !agent_channel_has_input(&a->channel))
+        if (!is_template && a->language->get_ready && !agent_channel_has_input(&a->channel)) {
+                agent_channel_get_ready(&a->channel);
                 a->language->get_ready(a);
+        }
         return 0;
 }
 

@@ -16,6 +16,7 @@
 
 #define HEAD_SIZE 8
 #define RETRY_MS 100
+#define READY_SIZE 4096
 
 /* In memory that forked processes share: none of them reads an answer that another waits for. */
 struct agent_channel_shared {
@@ -73,6 +74,15 @@ int agent_channel_open(struct agent_channel *c, int fd, int is_shared)
         if (is_shared)
                 c->shared = open_shared();
         return is_shared && !c->shared ? -ENOMEM : 0;
+}
+
+void agent_channel_get_ready(struct agent_channel *c)
+{
+        size_t room;
+        char *at = frame_reader_room(&c->reader, &room);
+
+        if (at)
+                memset(at, 0, room < READY_SIZE ? room : READY_SIZE);
 }
 
 void agent_channel_detach(struct agent_channel *c)

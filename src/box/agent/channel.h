@@ -18,6 +18,9 @@ struct agent_channel {
 
 /* Move descriptor fd away from its low number. Returns 0 or -errno. */
 int agent_channel_open(struct agent_channel *c, int fd, int is_shared);
+/* In a forked child that waits for its first request: copy the memory that it will be read into
+ * now. */
+void agent_channel_get_ready(struct agent_channel *c);
 /* The descriptor has another owner now: forget it. */
 void agent_channel_detach(struct agent_channel *c);
 void agent_channel_close(struct agent_channel *c);
