@@ -98,10 +98,13 @@ def defined(main):
 def body(tree, code, filename):
     """Compile as a module if possible, so that its classes pickle and `global` works; as a function if it returns."""
     main = new_main(code, filename)
+    # A return as the last statement tells it already: the error costs a tenth of a short call.
+    if tree.body and isinstance(tree.body[-1], _ast.Return):
+        return function_body(tree, code, filename, main)
     try:
         compiled = compile(tree, filename, "exec", TOP_LEVEL_AWAIT, dont_inherit=True)
     except SyntaxError:
-        return function_body(code, filename, main)
+        return function_body(tree, code, filename, main)
     unused = ignored_callable(tree)
     if tree.body and isinstance(tree.body[-1], _ast.Expr):
         tree.body[-1] = assignment(tree.body[-1])
@@ -159,12 +162,13 @@ def assignment(node):
     return _ast.Assign(targets=[name], value=node.value, type_comment=None, **place(node))
 
 
-def function_body(code, filename, main):
+def function_body(tree, code, filename, main):
     try:
-        compiled = compile(wrapped(code, filename, "def "), filename, "exec", dont_inherit=True)
+        compiled = compile(wrapped(tree, filename, "def "), filename, "exec", dont_inherit=True)
     except SyntaxError as error:
         try:
-            compiled = compile(wrapped(code, filename, "async def "), filename, "exec", dont_inherit=True)
+            tree = compile(code, filename, "exec", ONLY_AST, dont_inherit=True)
+            compiled = compile(wrapped(tree, filename, "async def "), filename, "exec", dont_inherit=True)
         except SyntaxError:
             raise error from None
     exec(compiled, main.__dict__)
@@ -173,9 +177,9 @@ def function_body(code, filename, main):
     return function
 
 
-def wrapped(code, filename, keyword):
-    """Statements that a function may not contain (future and star imports) stay in the module, before the function."""
-    tree = compile(code, filename, "exec", ONLY_AST, dont_inherit=True)
+def wrapped(tree, filename, keyword):
+    """The tree, changed: statements that a function may not contain (future and star imports) stay in the module, before
+    the function."""
     holder = compile(keyword + BODY + "(*args, **kwargs): pass", filename, "exec", ONLY_AST, dont_inherit=True)
     outside = [node for node in tree.body if is_module_only(node)]
     inside = [node for node in tree.body if not is_module_only(node)]

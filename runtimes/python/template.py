@@ -1,8 +1,11 @@
 """Templates: prewarmed, frozen, forked into boxes (src/box/join/guest.h). Loaded only in a process that is to be one."""
+import _socket
 import ctypes
 import gc
 import os
 import sys
+
+channels, wire = part("channel"), part("wire")
 
 LIBRARY = FOLDER + "/libcloche-guest.so"
 WARM = ("asyncio", "base64", "bisect", "collections", "collections.abc", "contextlib", "copy", "csv", "dataclasses", "datetime",
@@ -19,6 +22,27 @@ FORKS_OF_A_BUSY_ONE = 32
 class Arenas(ctypes.Structure):
     """PyObjectArenaAllocator (C API, memory management)."""
     _fields_ = [("ctx", ctypes.c_void_p), ("alloc", ctypes.c_void_p), ("free", ctypes.c_void_p)]
+
+
+class Rehearsed(channels["Channel"]):
+    """A channel to itself, for the calls of a rehearsal: what reads and writes is rehearsed too."""
+
+    def __init__(self):
+        self.fd, self.other = (end.detach() for end in _socket.socketpair())
+        self.pid, self.socket = os.getpid(), channels["identity"](self.fd)
+
+    def passed(self, text):
+        """The frame of this text, as it arrives."""
+        os.write(self.other, wire["frame_head"](len(text), 0) + text)
+        return self.read()
+
+    def send(self, *frame):
+        super().send(*frame)
+        os.read(self.other, TEXT_SIZE)
+
+    def done(self):
+        os.close(self.fd)
+        os.close(self.other)
 
 
 class Template:
