@@ -20,7 +20,7 @@ def main():
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("languages", nargs="*", metavar="LANGUAGE")
     options = parser.parse_args()
-    os.environ["CLOCHE_BUILD"] = os.path.abspath(options.build)
+    os.environ.update(CLOCHE_BUILD=os.path.abspath(options.build), CLOCHE_SOURCE=SOURCE)
     sys.path[:0] = [os.path.join(SOURCE, "tests/daemon"), os.path.join(SOURCE, "tests/lib")]
     from rpc import Daemon
     from system_calls import counted
