@@ -274,7 +274,7 @@ def dead(n):
         assert [n.outcome(number) for number in numbers[1:]] == ["context_ended", "context_ended"], code
         ended = n.get()
         assert ended["state"] == "ended" and why in ended["endedWhy"] and "pid" not in ended, ended
-        for method in ("context.run", "context.complete", "context.describe"):
+        for method in ("context.run", "context.complete", "context.inspect", "context.isComplete", "context.describe"):
             assert n.refused(method, context="c", **({} if method.endswith("be") else {"code": "1"})).name == "context_ended", method
         assert n.call("context.interrupt", context="c")["interrupted"] is False
         assert n.call("context.restart", context="c")["state"] == "idle" and n.error("kept") == "NameError"
@@ -300,6 +300,43 @@ def out_of_memory(n):
     assert answer["error"]["name"] == "MemoryError" or answer["ended"] and str(256 << 20) in answer["error"]["message"], answer
     assert n.run("6 * 7", restart=True)["status"] == "ok" and n.value("x", "beside") == "1", "the other one has its own"
     n.shell("true")
+
+
+# -- its history --------------------------------------------------------------------------------------------------
+
+def history(n):
+    n.create()
+    assert n.call("context.history", context="c") == {"entries": []}
+    n.run("x = 1")
+    with QuickFrames(n.daemon.connect()) as other:  # another client
+        other.call("context.run", sandbox=n.sandbox, context="c", code="y = 2")
+        other.call("context.run", sandbox=n.sandbox, context="c", code="secret = 3", silent=True)
+    n.run("1 / 0")
+    cells = [(1, "x = 1"), (2, "y = 2"), (3, "1 / 0")]
+    assert [(e["count"], e["code"]) for e in n.call("context.history", context="c")["entries"]] == cells
+    assert [e["count"] for e in n.call("context.history", context="c", limit=2)["entries"]] == [2, 3]
+    assert n.call("context.history", context="c", limit=0)["entries"] == []
+    n.call("context.restart", context="c")
+    n.run("#" + "a" * 65536)
+    n.run("x = 4")
+    assert [(e["count"], e["code"]) for e in n.call("context.history", context="c")["entries"]] == [*cells, (2, "x = 4")], "one is too large"
+    for i in range(5):
+        n.run(f"#{i}" + "b" * 60000)
+    kept = n.call("context.history", context="c")["entries"]
+    assert [e["code"][:2] for e in kept] == ["#1", "#2", "#3", "#4"] and sum(len(e["code"]) for e in kept) <= 256 << 10, "older ones made room"
+    assert n.refused("context.history", context="none").name == "not_found"
+
+
+def no_look_while_a_cell_runs(n):
+    number = n.begin("print('go')\nwhile True: pass")
+    n.until_printed(number, b"go")
+    for method in ("context.inspect", "context.isComplete"):
+        refused = n.refused(method, context="c", code="x")
+        assert refused.name == "invalid_state" and '"c"' in str(refused) and "context.interrupt" in str(refused), refused
+        assert n.refused(method, context="c", code="x" * ((1 << 20) + 1)).name == "invalid_argument"
+    assert n.call("context.history", context="c")["entries"][-1]["count"] == 1, "the history of a busy one is told"
+    n.call("context.interrupt", context="c")
+    n.wait(number)
 
 
 # -- with its sandbox ---------------------------------------------------------------------------------------------
@@ -372,7 +409,7 @@ def over_http(n):
 def test_life():
     together(interrupted, late, late_and_deaf, restarted, deleted, cancelled, closed_connections_cancel, questions, questions_without_an_answer,
              one_after_another, a_thousand_wait, apart_from_each_other, where_and_with_what_it_begins, default_contexts, dead, dead_between_cells, out_of_memory, many,
-             goes_with_its_sandbox, over_http)
+             history, no_look_while_a_cell_runs, goes_with_its_sandbox, over_http)
 
 
 def process_named(name):

@@ -46,6 +46,16 @@ struct cell *context_cell_of(const struct context *c)
         return c->current && c->current->kind == &cell_kind ? (struct cell *)c->current : NULL;
 }
 
+int context_has_cells(const struct context *c)
+{
+        const struct context_task *task;
+
+        TAILQ_FOREACH (task, &c->tasks, link)
+                if (task->kind == &cell_kind)
+                        return 1;
+        return 0;
+}
+
 static struct cell *cell_from(struct context_task *task)
 {
         return (struct cell *)task;
@@ -211,6 +221,8 @@ static json_t *cell_params(struct context_task *task)
         cell->begun_ns = clock_now_ns();
         cell->denials_since = cell->task.context->sandbox->decision_count;
         cell->count = is_silent ? c->count : ++c->count;
+        if (!is_silent)
+                context_history_add(c, cell->count, json_object_get(cell->request->params, "code"));
         if (cell->timeout_ms)
                 sandbox_timer_start(cell->timer, on_late, cell->timeout_ms, 0);
         if (cell->is_stream) {

@@ -4,6 +4,7 @@
 #include "sandbox/core/spawn.h"
 
 #include "base/err.h"
+#include "base/utf8.h"
 #include "engine/warm/prefix.h"
 
 #include <stdio.h>
@@ -269,17 +270,26 @@ int handle_CONTEXT_DELETE(struct sandbox_request *request, struct cloche_err *e)
         return 0;
 }
 
+/* The cell that runs, or a look that takes long. */
+static int interrupt(struct context *c)
+{
+        struct cell *cell = context_cell_of(c);
+
+        if (cell)
+                return context_cell_interrupt(cell);
+        if (!c->current || !c->current->kind->is_interruptible)
+                return 0;
+        context_signal(c);
+        return 1;
+}
+
 int handle_CONTEXT_INTERRUPT(struct sandbox_request *request, struct cloche_err *e)
 {
-        const struct context *c = context_of(request, e);
-        struct cell *cell = c ? context_cell_of(c) : NULL;
+        struct context *c = context_of(request, e);
 
         if (!c)
                 return -(int)e->code;
-        sandbox_request_result(request,
-                               json_pack("{s:s, s:b}", "context", c->name, "interrupted",
-                                         cell ? context_cell_interrupt(cell) : 0),
-                               NULL);
+        sandbox_request_result(request, json_pack("{s:s, s:b}", "context", c->name, "interrupted", interrupt(c)), NULL);
         return 0;
 }
 
@@ -378,9 +388,86 @@ static void on_described(struct context_task *task, const struct rpc_message *m,
                            : NULL);
 }
 
+static json_t *inspect_params(struct context_task *task)
+{
+        json_t *params = complete_params(task);
+
+        json_object_set_new(params, "detail",
+                            json_integer(sandbox_request_count(from(task)->request, "detail", 0) != 0));
+        return params;
+}
+
+static json_t *code_params(struct context_task *task)
+{
+        return json_pack("{s:s}", "code", sandbox_request_text(from(task)->request, "code"));
+}
+
+static json_t *forms(const json_t *data)
+{
+        static const char *const mimes[] = {"text/plain", "text/html"};
+        json_t *clean = json_object();
+
+        for (size_t i = 0; i < sizeof(mimes) / sizeof(mimes[0]); i++) {
+                const json_t *form = json_object_get(data, mimes[i]);
+                size_t size = json_string_length(form);
+
+                if (json_is_string(form))
+                        json_object_set_new(clean, mimes[i],
+                                            json_stringn(json_string_value(form),
+                                                         utf8_cut(json_string_value(form), size,
+                                                                  CONTEXT_INSPECTION_BYTES)));
+        }
+        return clean;
+}
+
+static void on_inspected(struct context_task *task, const struct rpc_message *m, const struct frame *f)
+{
+        json_t *answer = NULL;
+
+        (void)f;
+        if (m->kind == RPC_RESULT) {
+                json_t *data = forms(json_object_get(m->result, "data"));
+
+                answer = json_pack("{s:b, s:o}", "found", json_object_size(data) > 0, "data", data);
+        }
+        send_reply(task, m, answer);
+}
+
+static const char *one_of(const char *text, const char *const *words, size_t count, const char *otherwise)
+{
+        for (size_t i = 0; text && i < count; i++)
+                if (strcmp(text, words[i]) == 0)
+                        return words[i];
+        return otherwise;
+}
+
+static void on_judged(struct context_task *task, const struct rpc_message *m, const struct frame *f)
+{
+        static const char *const statuses[] = {"complete", "incomplete", "invalid"};
+        const char *status, *indent;
+        json_t *answer = NULL;
+        size_t blanks;
+
+        (void)f;
+        if (m->kind == RPC_RESULT) {
+                status = one_of(json_string_value(json_object_get(m->result, "status")), statuses,
+                                sizeof(statuses) / sizeof(statuses[0]), "unknown");
+                indent = json_string_value(json_object_get(m->result, "indent"));
+                blanks = indent ? strspn(indent, " \t") : 0;
+                answer = json_pack("{s:s, s:s%}", "status", status, "indent", indent ? indent : "",
+                                   blanks < CONTEXT_INDENT_BYTES ? blanks : (size_t)CONTEXT_INDENT_BYTES);
+        }
+        send_reply(task, m, answer);
+}
+
 static const struct context_task_kind complete_kind = {"complete", complete_params, on_completed,
-                                                       on_failed,  on_release,      1};
-static const struct context_task_kind describe_kind = {"describe", no_params, on_described, on_failed, on_release, 1};
+                                                       on_failed,  on_release,      1,
+                                                       0};
+static const struct context_task_kind describe_kind = {"describe", no_params, on_described, on_failed, on_release,
+                                                       1,          0};
+static const struct context_task_kind inspect_kind = {"inspect", inspect_params, on_inspected, on_failed, on_release, 1,
+                                                      1};
+static const struct context_task_kind judge_kind = {"isComplete", code_params, on_judged, on_failed, on_release, 1, 1};
 
 int handle_CONTEXT_COMPLETE(struct sandbox_request *request, struct cloche_err *e)
 {
@@ -394,4 +481,32 @@ int handle_CONTEXT_DESCRIBE(struct sandbox_request *request, struct cloche_err *
         struct context *c = context_of(request, e);
 
         return c ? request_in_turn(request, c, &describe_kind, 0, e) : -(int)e->code;
+}
+
+/* Look at code or at a name. The caller wants to know at once: it does not wait for cells. */
+static int look(struct sandbox_request *request, const struct context_task_kind *kind, struct cloche_err *e)
+{
+        struct context *c = context_of(request, e);
+
+        if (!c)
+                return -(int)e->code;
+        if (strlen(sandbox_request_text(request, "code")) > CONTEXT_QUESTION_BYTES)
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "the code of %s has at most %u bytes",
+                               request->method->name, CONTEXT_QUESTION_BYTES);
+        if (context_has_cells(c))
+                return err_set(e, CLOCHE_E_STATE,
+                               "a cell runs in the context \"%s\": try again when it has ended, or end it "
+                               "(context.interrupt)",
+                               c->name);
+        return request_in_turn(request, c, kind, 0, e);
+}
+
+int handle_CONTEXT_INSPECT(struct sandbox_request *request, struct cloche_err *e)
+{
+        return look(request, &inspect_kind, e);
+}
+
+int handle_CONTEXT_IS_COMPLETE(struct sandbox_request *request, struct cloche_err *e)
+{
+        return look(request, &judge_kind, e);
 }

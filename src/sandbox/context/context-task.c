@@ -15,6 +15,8 @@
 #define STEP_BYTES 60 /* of a name in a message */
 /* For an agent that only freezes, completes or describes: its guest may have stopped it. */
 #define ANSWER_PATIENCE_MS 30000
+/* For one that looks at code or at a name: then it is interrupted. */
+#define LOOK_PATIENCE_MS 5000
 #define UNREAD_BYTES (4u << 20) /* of requests and answers to the agent */
 
 /* -- the queue ------------------------------------------------------------------------------------------------ */
@@ -48,13 +50,23 @@ static void on_no_answer(uv_timer_t *timer)
         context_end(timer->data, &e);
 }
 
+static void on_long_look(uv_timer_t *timer)
+{
+        struct context *c = timer->data;
+
+        context_signal(c);
+        sandbox_timer_start(c->end_timer, on_no_answer, ANSWER_PATIENCE_MS, 0);
+}
+
 static int on_answer(void *data, const struct rpc_message *m, const struct frame *f, struct cloche_err *e);
 
 static int request_agent(struct context *c, struct context_task *task, struct cloche_err *e)
 {
         int r = channel_request(&c->channel, task->kind->method, task->kind->params(task), -EBADF, on_answer, e);
 
-        if (r == 0 && task->kind->is_short)
+        if (r == 0 && task->kind->is_interruptible)
+                sandbox_timer_start(c->end_timer, on_long_look, LOOK_PATIENCE_MS, 0);
+        else if (r == 0 && task->kind->is_short)
                 sandbox_timer_start(c->end_timer, on_no_answer, ANSWER_PATIENCE_MS, 0);
         return r;
 }

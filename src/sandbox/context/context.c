@@ -148,6 +148,7 @@ struct context *context_like(struct sandbox *s, const struct context *c, const c
                 use_set_up(like, c->set_up, c->prefix);
         like->timeout_ms = c->timeout_ms;
         like->count = c->count;
+        context_history_share(like, c);
         memcpy(like->interpreter, c->interpreter, sizeof(like->interpreter));
         memcpy(like->lives, c->lives, sizeof(like->lives));
         like->life_count = c->life_count;
@@ -207,6 +208,7 @@ void context_free(struct context *c)
         if (c->set_up)
                 c->set_up->users--;
         json_decref(c->env);
+        json_decref(c->history);
         free(c->cwd);
         free(c);
 }

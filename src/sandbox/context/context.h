@@ -13,8 +13,14 @@
 #define INTERPRETER_MAX 128
 #define CONTEXT_FRAME_BYTES (64u << 20) /* of one message of an agent */
 #define CONTEXT_COLD_WHY_MAX 256
-#define CONTEXT_LIVES_MAX 32           /* boxes nest less deep */
-#define CONTEXT_STORE_BYTES (8u << 20) /* of one display; a larger one stays in a file of the sandbox */
+#define CONTEXT_LIVES_MAX 32                  /* boxes nest less deep */
+#define CONTEXT_STORE_BYTES (8u << 20)        /* of one display; a larger one stays in a file of the sandbox */
+#define CONTEXT_QUESTION_BYTES (1u << 20)     /* of code that is only looked at */
+#define CONTEXT_INSPECTION_BYTES (128u << 10) /* of one form of an inspection */
+#define CONTEXT_INDENT_BYTES 256
+#define CONTEXT_HISTORY_CELLS 1000
+#define CONTEXT_HISTORY_BYTES (256u << 10) /* of all cells that are kept */
+#define CONTEXT_HISTORY_CELL_BYTES (64u << 10)
 
 enum context_state { CONTEXT_ENDED, CONTEXT_STARTING, CONTEXT_LIVE, CONTEXT_STATES };
 
@@ -35,7 +41,9 @@ struct context {
         char *cwd;
         json_t *env;
         uint64_t timeout_ms, created_ms, used_ms;
-        uint64_t count; /* number of cells in this life */
+        uint64_t count;  /* number of cells in this life */
+        json_t *history; /* entries of context.history, also of earlier lives; shared with forks */
+        size_t history_bytes;
         int is_forkable, is_doomed, is_queued;
         int is_apart; /* forked, with files of its own */
         /* Its interpreter was started from the sandbox's files, for this reason; "": it was
@@ -97,7 +105,8 @@ struct context_task_kind {
         void (*failed)(struct context_task *task, const struct cloche_err *e);
         /* Free a detached task. */
         void (*release)(struct context_task *task);
-        int is_short; /* runs no cell: the agent must answer within a time limit */
+        int is_short;         /* runs no cell: the agent must answer within a time limit */
+        int is_interruptible; /* likewise, and SIGINT ends it */
 };
 
 /* -- context.c: its life */
@@ -184,11 +193,19 @@ void context_streams_take(struct context *c);
 void context_streams_pause(struct context *c, int is_paused);
 void context_streams_close(struct context *c);
 
+/* -- history.c: context.history */
+
+void context_history_add(struct context *c, uint64_t count, json_t *code);
+/* The history of a new context is that of its original. */
+void context_history_share(struct context *to, const struct context *from);
+
 /* -- cell.c: context.run */
 
 struct cell;
 /* Return the cell that runs, or NULL. */
 struct cell *context_cell_of(const struct context *c);
+/* A cell runs or waits. */
+int context_has_cells(const struct context *c);
 void context_cell_bytes(struct cell *cell, enum stream_index index, const char *data, size_t size);
 /* Handle a notification or request of the agent while a cell runs. -CLOCHE_E_PROTOCOL. */
 int context_cell_on_message(struct cell *cell, const struct rpc_message *m, const struct frame *f,

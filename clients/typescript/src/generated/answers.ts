@@ -1561,6 +1561,36 @@ export interface Variables {
   variables: Variable[]
 }
 
+/** The description of a name in a piece of code. */
+export interface Inspection {
+  /** There is such a name. */
+  found: boolean
+  /** By MIME type: text/plain, perhaps text/html; at most 128 KiB each. Empty if it was not found. */
+  data: Record<string, string>
+}
+
+/** The answer whether a piece of code is a whole cell. */
+export interface Completeness {
+  /** incomplete: more lines can make it a cell; invalid: none can; unknown: the language's parser does not tell. */
+  status: 'complete' | 'incomplete' | 'invalid' | 'unknown'
+  /** Blanks that the next line begins with, if it is incomplete. */
+  indent: string
+}
+
+/** A cell that began. */
+export interface HistoryEntry {
+  /** Its number; a restart begins anew. */
+  count: number
+  /** Its code. */
+  code: string
+}
+
+/** The last cells of a context. */
+export interface History {
+  /** Newest last. */
+  entries: HistoryEntry[]
+}
+
 /** A checkpoint. */
 export interface Checkpoint {
   /** Its name. */
@@ -1959,6 +1989,9 @@ export interface Answers {
   'context.input': Empty
   'context.complete': Completions
   'context.describe': Variables
+  'context.inspect': Inspection
+  'context.isComplete': Completeness
+  'context.history': History
   'context.fork': Contexts
   'context.checkpoint': Checkpoint
   'context.rollback': Context

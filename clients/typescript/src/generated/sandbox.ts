@@ -659,6 +659,34 @@ export interface ContextDescribeParams {
   context: string
 }
 
+/** Parameters of context.inspect. */
+export interface ContextInspectParams {
+  /** Its name. */
+  context: string
+  /** The code, at most 1 MiB. */
+  code: string
+  /** Position in code points, in the name or at its end; absent: the end. */
+  at?: number | undefined
+  /** 1: with its source, where the language can give it; 0 or absent: without. */
+  detail?: number | undefined
+}
+
+/** Parameters of context.isComplete. */
+export interface ContextIsCompleteParams {
+  /** Its name. */
+  context: string
+  /** The code, at most 1 MiB. */
+  code: string
+}
+
+/** Parameters of context.history. */
+export interface ContextHistoryParams {
+  /** Its name. */
+  context: string
+  /** Only the newest so many; absent: all. */
+  limit?: number | undefined
+}
+
 /** Parameters of context.fork. */
 export interface ContextForkParams {
   /** Its name; made with forkable. */
@@ -802,6 +830,9 @@ export type Method =
   | 'context.input'
   | 'context.complete'
   | 'context.describe'
+  | 'context.inspect'
+  | 'context.isComplete'
+  | 'context.history'
   | 'context.fork'
   | 'context.checkpoint'
   | 'context.rollback'
@@ -1179,6 +1210,21 @@ export class ContextOperations {
   /** List its variables. */
   async describe (params: ContextDescribeParams, options: OperationOptions = {}): Promise<Answers['context.describe']> {
     return await this.ask('context.describe', params, options)
+  }
+
+  /** Describe the name at a place of a piece of code, without running it. While a cell runs the error is invalid_state. */
+  async inspect (params: ContextInspectParams, options: OperationOptions = {}): Promise<Answers['context.inspect']> {
+    return await this.ask('context.inspect', params, options)
+  }
+
+  /** Say by the language's own parser if a piece of code is a whole cell, without running it. While a cell runs the error is invalid_state. */
+  async isComplete (params: ContextIsCompleteParams, options: OperationOptions = {}): Promise<Answers['context.isComplete']> {
+    return await this.ask('context.isComplete', params, options)
+  }
+
+  /** Return the code of its last cells, of all clients: at most 1000, which have 256 KiB together. Silent cells, and those of more than 64 KiB, are left out. */
+  async history (params: ContextHistoryParams, options: OperationOptions = {}): Promise<Answers['context.history']> {
+    return await this.ask('context.history', params, options)
   }
 
   /** Make copies of a live context, each in its own box with a copy of the workspace. */
