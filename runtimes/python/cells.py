@@ -24,6 +24,8 @@ SHAPES = {
     "cell": {"code": str, "count": int, "filename": (str, type(None)), "storeBytes": int, "silent": bool},
     "complete": {"code": str, "at": int},
     "describe": {},
+    "inspect": {"code": str, "at": int, "detail": int},
+    "isComplete": {"code": str},
     "branch": {},
     "enter": {},
 }
@@ -32,6 +34,8 @@ DEFAULTS = {
     "cell": {"filename": None, "storeBytes": STORE_BYTES, "silent": False},
     "complete": {},
     "describe": {},
+    "inspect": {},
+    "isComplete": {},
     "branch": {},
     "enter": {},
 }
@@ -344,7 +348,7 @@ def read(params, attachments, method):
     if type(params) is not dict:
         raise Invalid("params must be an object")
     request = read_params({**DEFAULTS[method], **params}, attachments, SHAPES[method])
-    for name in ("count", "storeBytes", "at"):
+    for name in ("count", "storeBytes", "at", "detail"):
         if request.get(name, 0) < 0:
             raise Invalid("params.%s is %d: less than 0" % (name, request[name]))
     if method == "open":
@@ -493,8 +497,26 @@ def answer_describe(channel, number, request):
     return guarded(part("names")["describe"], State.context.shell) or {"variables": []}
 
 
-ANSWERS = {"open": answer_open, "cell": answer_cell, "complete": answer_complete, "describe": answer_describe, "branch": answer_branch,
-           "enter": answer_enter}
+def answer_inspect(channel, number, request):
+    at = min(request["at"], len(request["code"]))
+    return looked(number, lambda: {"data": part("looks")["look"](State.context.shell, request["code"], at, request["detail"])})
+
+
+def answer_is_complete(channel, number, request):
+    return looked(number, lambda: part("looks")["judge"](State.context.shell, request["code"]))
+
+
+def looked(number, look):
+    """The cells may have changed modules that the look uses."""
+    try:
+        found = guarded(look)
+    except Exception as error:
+        return failure(number, THREW, "the look at the code failed (%s)" % type(error).__name__)
+    return failure(number, THREW, "the look at the code was interrupted") if found is None else found
+
+
+ANSWERS = {"open": answer_open, "cell": answer_cell, "complete": answer_complete, "describe": answer_describe, "inspect": answer_inspect,
+           "isComplete": answer_is_complete, "branch": answer_branch, "enter": answer_enter}
 
 
 # ---- streams ----
@@ -529,7 +551,7 @@ class Nowhere:
 def warm_up():
     """Modules that cells need are imported and have run before the fork; they leave nothing in the user's namespace."""
     shell = get_shell()
-    for name in ("bridge", "evident", "traces", "displays", "names", "charts", "packages"):
+    for name in ("bridge", "evident", "traces", "displays", "names", "looks", "charts", "packages"):
         part(name)
     # IPython collects garbage after the rehearsal, and template.py before the fork: the modules' objects take no part.
     gc.collect()
@@ -582,6 +604,8 @@ def rehearse(shell, names, codes):
     if len(codes) > 1:
         part("names")["describe"](shell)
         part("names")["complete"](shell, "pri", 3)
+        part("looks")["look"](shell, "len", 3, 0)
+        part("looks")["judge"](shell, "if x:")
     if context.loop is not None:
         context.loop.close()
         sys.modules["asyncio"].set_event_loop(None)

@@ -39,7 +39,7 @@ class Cells:
         code, count = request["code"], request["count"]
         name = request["filename"] or "Cell In[%d]" % count
         self.cells.add(name)
-        linecache.cache[name] = (lambda: code,)
+        linecache.cache[name] = (held(code),)
         sys.displayhook = self.displayhook
         if not request["silent"]:
             self.remember(code, count)
@@ -106,6 +106,11 @@ def assigned(node):
     if isinstance(node, (ast.AugAssign, ast.AnnAssign)) and isinstance(node.target, ast.Name) and node.value is not None:
         return node.target.id
     return None
+
+
+def held(text):
+    """In linecache: the lines are made when they are wanted."""
+    return lambda: text
 
 
 class Quit:

@@ -8,6 +8,7 @@ import sys
 
 common = part("common")
 CHART, ONLY_AST = common["CHART"], common["ONLY_AST"]
+TOP_LEVEL_AWAIT = 0x2000
 RESULTS_KEPT, RESULTS_DROPPED = 1000, 200
 MAX_MATCHES = 500
 REPRS = {"text/html": "_repr_html_", "text/markdown": "_repr_markdown_", "text/latex": "_repr_latex_", "image/svg+xml": "_repr_svg_",
@@ -75,6 +76,21 @@ class Shell(common["Cells"]):
             if refused is None:
                 raise
         raise refused
+
+    def judge(self, code):
+        import codeop
+        import warnings
+        compiler = codeop.CommandCompiler()
+        compiler.compiler.flags |= TOP_LEVEL_AWAIT
+        lines = code.split("\n")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            is_whole = compiler(code, "<cell>", "exec") is not None
+        last = next((line for line in reversed(lines) if line.strip()), "")
+        blanks = last[:len(last) - len(last.lstrip(" \t"))]
+        if is_whole and not (blanks and lines[-1].strip()):
+            return "complete", ""
+        return "incomplete", blanks + "    " if last.rstrip().endswith(":") else blanks  # an empty line ends a block
 
     # ---- results ----
 

@@ -238,7 +238,7 @@ def answer_run(channel, number, params, attachments):
     leave(status)
 
 
-CONTEXT_METHODS = ("cell", "open", "complete", "describe", "branch", "enter")
+CONTEXT_METHODS = ("cell", "open", "complete", "describe", "inspect", "isComplete", "branch", "enter")
 METHODS = {"call": answer_call, "run": answer_run, "prepare": answer_prepare, "freeze": answer_freeze}
 
 

@@ -15,6 +15,7 @@ from IPython.core import interactiveshell, page
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
 from IPython.core.formatters import DisplayFormatter
+from IPython.core.inputtransformer2 import TransformerManager
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils import io as known_io
 from traitlets import Type
@@ -268,6 +269,11 @@ class Shell(common["Cells"], InteractiveShell):
         if word in self.user_ns or word in builtins.__dict__:
             return False
         return word in self.magics_manager.magics["line"] or self.alias_manager.is_alias(word)
+
+    def judge(self, code):
+        """As IPython does. Transformers that the user added are the user's code, and not asked."""
+        status, indent = TransformerManager().check_complete(code)
+        return status, " " * (indent or 0)
 
     # ---- errors ----
 

@@ -429,6 +429,110 @@ class Tools(SharedCase):
         self.assertEqual(self.result("complete", code="nosuchname", at=10), {"matches": [], "from": 10, "to": 10})
 
 
+def inspected(self, code, at=None, detail=0):
+    """The text, or None."""
+    data = self.result("inspect", code=code, at=len(code) if at is None else at, detail=detail)["data"]
+    return data["text/plain"] if data else None
+
+
+LIARS = """
+ran = []
+def loops(*a):
+    ran.append(1)
+    while True: pass
+class Meta(type):
+    __getattribute__ = __getattr__ = __dir__ = __repr__ = __instancecheck__ = __call__ = loops
+class Liar(metaclass=Meta):
+    __getattribute__ = __getattr__ = __dir__ = __repr__ = __str__ = __len__ = __eq__ = __hash__ = loops
+    __class__ = __dict__ = member = property(loops)
+    def __call__(self, x): pass
+liar = object.__new__(Liar)
+class Text(str):
+    __str__ = __repr__ = __len__ = __getitem__ = splitlines = expandtabs = loops
+def f(a, b=liar, *, c: liar = Text('x')) -> Text('y'): pass
+f.__doc__ = Text('doc')
+f.__signature__ = f.__wrapped__ = f.__text_signature__ = liar
+class ndarray:
+    shape = dtype = property(loops)
+ndarray.__module__ = 'numpy'
+fake = ndarray()
+import types, sys, linecache
+module = types.ModuleType('mine')
+module.__getattr__ = module.__dir__ = loops
+module.__doc__ = Text('doc')
+module.huge = type('Huge', (), {'__doc__': 'word ' * 1000000})
+linecache.cache['mine'] = (loops,)
+exec(compile('def g(): pass', 'mine', 'exec'))
+"""
+
+
+class Looks(SharedCase):
+    """`inspect` and `isComplete`: nothing of the cells runs."""
+
+    def test_inspect(self):
+        self.run_cell("import json, os.path\nclass A:\n    'An A.'\n    size = 3\n    def __init__(self, n: int = 5, *, s='x'): pass\n"
+                      "    def m(self, k, /, *more, **rest) -> str:\n        'Of m.'\n        return k\n"
+                      "    @property\n    def p(self):\n        'Of p.'\n        ran.append('p')\n"
+                      "    @classmethod\n    def c(cls, q): pass\n    @staticmethod\n    def s(q): pass\na, ran, text = A(), [], 'lemon'")
+        self.assertEqual(inspected(self, "a"), "Value: __main__.A\nClass docstring: An A.\nType: __main__.A")
+        self.assertEqual(inspected(self, "A"), "Init signature: A(n: int = 5, *, s='x')\nDocstring: An A.\nType: type")
+        for code in ("a.m", "x = a.m(1)", "A.m("):
+            self.assertEqual(inspected(self, code, code.index("m") + 1), "Signature: m(self, k, /, *more, **rest) -> str\nDocstring: Of m.\nType: function", code)
+        self.assertEqual(inspected(self, "b = a.m", detail=1).partition("Source:\n")[2], "    def m(self, k, /, *more, **rest) -> str:\n        'Of m.'\n        return k")
+        self.assertIn("class A:\n    'An A.'", inspected(self, "A", detail=1))
+        self.assertNotIn("Source", inspected(self, "A"))
+        self.assertIn("Docstring: Of p.\nValue: not computed", inspected(self, "a.p"))
+        self.assertIsNone(inspected(self, "a.p.real"))
+        self.assertEqual(self.text("ran"), "[]")
+        self.assertIn("Signature: c(cls, q)", inspected(self, "a.c"))
+        self.assertIn("Signature: s(q)", inspected(self, "A.s"))
+        self.assertIn("Value: 3\n", inspected(self, "a.size"))
+        self.assertIn("Signature: len(obj, /)\nDocstring: Return the number", inspected(self, "len("))
+        self.assertIn("Signature: upper()", inspected(self, "text.upper"))
+        self.assertIn("Signature: join(a, *p)", inspected(self, "os.path.join"))
+        self.assertIn("\ndef join(a, *p):", inspected(self, "os.path.join", detail=1))
+        self.assertIn("\ndef dumps(obj, *", inspected(self, "json.dumps", detail=1))
+        self.assertIn("Value: 'lemon'\n", inspected(self, "\u00e9 = text"))
+        for code, at in (("nosuch", 6), ("a.nosuch", 8), ("", 0), ("1 + ", 4), (")", 1), ("'a'.upper", 9), ("if", 2)):
+            self.assertIsNone(inspected(self, code, at), code)
+        self.assertIn("'lemon'", inspected(self, "text", 10 ** 9))
+
+    def test_liars_are_not_asked(self):
+        self.run_cell(LIARS.strip())
+        self.assertEqual(inspected(self, "liar", detail=1), "Value: __main__.Liar\nCall signature: liar(x)\nType: __main__.Liar")
+        self.assertEqual(inspected(self, "Liar").partition("\n")[0], "Init signature: Liar()")
+        self.assertIn("Value: not computed", inspected(self, "liar.member"))
+        self.assertIsNone(inspected(self, "liar.nosuch"))
+        self.assertEqual(inspected(self, "f"), "Signature: f(a, b=<__main__.Liar>, *, c=<__main__.Text>)\nType: function")
+        self.assertEqual(inspected(self, "fake"), "Value: numpy.ndarray\nType: numpy.ndarray")
+        self.assertEqual(inspected(self, "module"), "Type: module")
+        self.assertIsNone(inspected(self, "module.nosuch"))
+        self.assertLess(len(inspected(self, "module.huge")), 40000)
+        self.assertIn("Type: function", inspected(self, "g", detail=1))
+        self.assertEqual(self.text("len(ran)"), "0")
+
+    def test_a_look_that_loops_is_interrupted(self):
+        """A key of the namespace may be an object that compares itself: that cannot be avoided."""
+        self.own_context()
+        self.run_cell("class Key:\n    def __hash__(self): return hash('lemon')\n    def __eq__(self, other):\n        print('go', flush=True)\n        while True: pass\n"
+                      "globals()[Key()] = 1")
+        self.context.agent.tell("inspect", code="lemon", at=5, detail=0)
+        self.context.printed("go")
+        self.context.interrupt()
+        self.assertEqual(self.context.next()[0]["error"]["message"], "the look at the code was interrupted")
+        self.assertEqual(self.text("1"), "1")
+
+    def test_is_complete(self):
+        for code, status, indent in (("x = 1", "complete", ""), ("x = (", "incomplete", ""), ("def f():", "incomplete", "    "), ("for i in x:\n    i", "incomplete", "    "),
+                                     ("for i in x:\n    i\n", "complete", ""), ("x = '''abc", "incomplete", ""), ("x = )", "invalid", ""), ("await f()", "complete", ""),
+                                     ("@d", "incomplete", ""), ("# a", "complete", ""), ("for i in x: i\n", "complete", "")):
+            self.assertEqual(self.result("isComplete", code=code), {"status": status, "indent": indent}, code)
+        self.run_cell("import warnings\nwarnings.simplefilter('error')\nx = 1")
+        self.assertEqual(self.result("isComplete", code="x = 2; 1/0")["status"], "complete")
+        self.assertIn(self.result("isComplete", code="(" * 100000)["status"], ("incomplete", "invalid"))
+        self.assertEqual(self.text("x"), "1")
+
+
 class Requests(SharedCase):
     def test_refused(self):
         for params, message in (({"code": 5, "count": 1}, "params.code is missing or of the wrong type"),

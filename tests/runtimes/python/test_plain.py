@@ -59,6 +59,7 @@ PlainErrors = also_plain(test_cells.Errors, "test_frames_of_libraries_but_not_of
 PlainInput = also_plain(test_cells.Input)
 PlainInterrupts = also_plain(test_cells.Interrupts, "test_a_command_and_what_it_started")
 PlainTools = also_plain(test_cells.Tools, "test_describe")
+PlainLooks = also_plain(test_cells.Looks)
 
 
 class Alone(PlainCase):
