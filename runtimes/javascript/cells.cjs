@@ -1,7 +1,7 @@
 // Contexts: a persistent interpreter whose cells run one after another in the main realm
 // (spec/agent.md, README.md). A function of `host`, run in the agent's own realm.
 'use strict'
-const { types, globals, interrupts, rewriting, displays, names, language } = host
+const { types, globals, interrupts, rewriting, displays, names, looks, language } = host
 const { rewrite, columnOf, linesOf, looksLikeObject, NoSyntax } = rewriting
 const STORE_BYTES = 16 << 20
 const LINES_MAX = 400
@@ -36,6 +36,8 @@ const SHAPES = {
   open: { cwd: ['string', 'null'], env: ['object'], language: ['string'] },
   cell: { code: ['string'], count: ['number'], filename: ['string', 'null'], storeBytes: ['number'], silent: ['boolean'] },
   complete: { code: ['string'], at: ['number'] },
+  inspect: { code: ['string'], at: ['number'], detail: ['number'] },
+  isComplete: { code: ['string'] },
   describe: {}, enter: {}
 }
 const DEFAULTS = {
@@ -124,7 +126,22 @@ async function answer (method, params) {
   return ANSWERS[method](request)
 }
 
-const ANSWERS = { __proto__: null, cell, enter, describe: names.describe, complete: names.complete }
+// An interrupt ends it, as it ends a cell.
+const look = (work) => (request) => {
+  interrupts.clear()
+  try {
+    return interrupts.guarded(() => work(request))
+  } catch (thrown) {
+    if (!interrupts.isInterrupt(thrown)) throw thrown
+    language.interrupted()
+    const message = 'the look at the code was interrupted'
+    throw new Refusal(host.THREW, message, { type: 'Error', message, stack: '' })
+  }
+}
+
+const ANSWERS = {
+  __proto__: null, cell, enter, describe: names.describe, complete: names.complete, inspect: look(looks.inspect), isComplete: look(looks.isComplete)
+}
 
 // -- a cell
 

@@ -59,6 +59,7 @@ function makeContexts (agent) {
   host.displays = load('displays.cjs', host)
   host.names = load('names.cjs', host)
   host.rewriting = load('rewrite.cjs', host)
+  host.looks = load('looks.cjs', host)
   const cells = load('cells.cjs', host)
 
   // A context without a receiver, until the returned function is called.
@@ -82,6 +83,8 @@ function makeContexts (agent) {
       for (const code of times === 1 ? REHEARSED.slice(0, 2) : REHEARSED) await cells.answer('cell', { code, count: 0 })
       await cells.answer('describe', {})
       await cells.answer('complete', { code: 'process.a', at: 9 })
+      await cells.answer('inspect', { code: 'process.abort', at: 9, detail: 0 })
+      await cells.answer('isComplete', { code: 'f({' })
     }
     globals.forget()
     stop()

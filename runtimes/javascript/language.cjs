@@ -27,5 +27,7 @@ return {
   place: (stack) => stack, // maps a stack with places of translated code to the user's places
   named, // explains an error about syntax that the user may not see
   explain, // {type, message, stack} of an exception
+  judge: (code, parse) => parse(code), // complete, incomplete, invalid or unknown
+  interrupted: () => {}, // a look at code did not end
   rehearse: () => {}
 }

@@ -387,7 +387,7 @@ const METHODS = {
   call: answerCall, run: answerRun, prepare: answerPrepare, evaluate: answerEvaluate, freeze: answerFreeze,
   branch: answerBranch
 }
-for (const method of ['open', 'cell', 'describe', 'complete', 'enter']) METHODS[method] = (params) => answerContext(method, params)
+for (const method of ['open', 'cell', 'describe', 'complete', 'inspect', 'isComplete', 'enter']) METHODS[method] = (params) => answerContext(method, params)
 
 async function start (message) {
   await respond(message)

@@ -160,4 +160,4 @@ function complete ({ code, at }) {
   return matches.length === 0 ? none : { matches, from: to - [...word].length, to }
 }
 
-return { describe, complete }
+return { describe, complete, find, typeOf, summaryOf, textOf, dataOf }

@@ -308,4 +308,4 @@ function columnOf (shifts, line, column) {
   return column - shift
 }
 
-return { rewrite, columnOf, linesOf, looksLikeObject, NoSyntax }
+return { rewrite, columnOf, linesOf, looksLikeObject, NoSyntax, PARSING }

@@ -326,6 +326,35 @@ function translate (given, filename, isBare, isCell) {
   return translated
 }
 
+// -- is it complete?
+
+const STRING_GOES_ON = /\\(?:\r\n?|\n)\s*$/
+const isAtEnd = (code, { message, startLine, startColumn }) => {
+  const lines = places(code)
+  return scan.mask([(lines[startLine - 1] ?? '').slice(startColumn), ...lines.slice(startLine)].join('\n')).trim() === ''
+}
+
+// Columns are right in text without tabs and wide characters. parse: JavaScript's own.
+function judge (given, parse) {
+  const code = given.replace(/\t/g, ' ').replace(/[^ -~\r\n]/g, 'x')
+  try {
+    return parse(run(given, 'strip-only').code)
+  } catch (failure) {
+    if (failure.code === 'UnsupportedSyntax') return 'complete'
+    if (failure.code !== 'InvalidSyntax') return 'unknown'
+  }
+  try {
+    run(code, 'strip-only')
+  } catch (failure) {
+    const isOpen = failure.code === 'InvalidSyntax' && (/(got|token) ['`]<eof>['`]|Unexpected eof|Unterminated (template|block comment)/.test(failure.message) ||
+      (/Unterminated string/.test(failure.message) && STRING_GOES_ON.test(given)) || isAtEnd(code, failure))
+    if (isOpen || parse(given) === 'incomplete') return 'incomplete'
+  }
+  return JSX.test(given) || MAYBE_COMPILED.test(given) ? 'unknown' : 'invalid' // for the compiler, which takes a quarter of a second
+}
+
+const interrupted = () => { library = undefined }
+
 // -- translations that the engine keeps
 
 const UTF8_BYTES_OF_UNIT = 3
@@ -451,4 +480,4 @@ function rehearse () {
   known.clear()
 }
 
-return { name: 'typescript', file: 'notebook.ts', hasTypes: true, translate, tell, take, place, named: (type, message) => message, explain, rehearse }
+return { name: 'typescript', file: 'notebook.ts', hasTypes: true, translate, tell, take, place, named: (type, message) => message, explain, judge, interrupted, rehearse }

@@ -170,3 +170,46 @@ test('complete', async () => {
   assert.deepEqual(await complete('nothing.here.'), [[], 13, 13])
   assert.deepEqual(await complete('', 99), [(await complete(''))[0], 0, 0])
 })
+
+test('inspect', async () => {
+  const { run, text, result } = await openContext()
+  const inspect = async (code, at = [...code].length, detail = 0) => (await result('inspect', { code, at, detail })).data['text/plain']
+  await run(`let ran = 0; const loops = () => { ran++; for (;;); }
+    function add (a, b = 2, ...more) { return a + b }
+    class K extends Map { static make = async (x) => x; get size2 () { loops() } }
+    const k = new K(), thing = { alpha: { beta: 1 }, get gamma () { loops() }, word: 'lemon' }
+    const trap = new Proxy({}, new Proxy({}, { get: loops })), call = new Proxy(add, { apply: loops, get: loops })
+    const liar = { [Symbol.toStringTag]: 'x', get [Symbol.toStringTag] () { loops() }, toString: loops, toJSON: loops, [Symbol.toPrimitive]: loops, [Symbol.for('nodejs.util.inspect.custom')]: loops, get constructor () { loops() } }
+    Function.prototype.toString = Array.prototype.join = loops; const huge = 'x'.repeat(1e6), half = '\\ud83d'.repeat(300)`)
+  assert.equal(await inspect('add'), 'Signature: add(a, b, ...more)\nType: function')
+  assert.equal(await inspect('1 + add(1, [2], '), 'Signature: add(a, b, ...more)\nType: function')
+  assert.equal(await inspect('add', 1, 1), 'Signature: add(a, b, ...more)\nType: function\nSource:\nfunction add (a, b = 2, ...more) { return a + b }')
+  assert.match(await inspect('K', 1, 1), /^Signature: class K extends Map\nType: class\nSource:\nclass K extends Map \{ static/)
+  assert.equal(await inspect('K.make'), 'Signature: async make(x)\nType: function')
+  assert.equal(await inspect('thing.alpha.beta'), 'Value: 1\nType: number')
+  assert.equal(await inspect('"😀"; thing.alpha', 12), 'Value: {beta}\nType: Object')
+  assert.equal(await inspect('thing.alpha', 2), 'Value: {alpha, gamma, word}\nType: Object')
+  assert.equal(await inspect('thing?.word'), "Value: 'lemon'\nType: string")
+  assert.match(await inspect('thing.word.toUpperCase'), /^Signature: toUpperCase\(.*\nType: function/)
+  assert.match(await inspect('console.log('), /^Signature: log\(/)
+  for (const code of ['thing.gamma', 'k.size2']) assert.equal(await inspect(code), 'Value: not computed: that would run its getter\nType: getter')
+  assert.equal(await inspect('trap'), 'Value: Proxy\nType: Proxy')
+  assert.equal(await inspect('call', 4, 1), 'Value: Proxy\nType: Proxy')
+  assert.match(await inspect('liar', 4, 1), /^Value: \{toString, toJSON, constructor\}\nType: Object/)
+  for (const [code, at] of [['nosuch'], ['thing.nosuch.x'], ['trap.x'], ['thing.gamma.x'], ['', 0], ['f(', 99], ['"text".length'], ['while'], ['1 + ']]) assert.equal(await inspect(code, at), undefined, code)
+  assert.ok((await inspect('huge')).length < 1000)
+  assert.ok((await inspect('half')).length < 1000)
+  assert.equal(await text('ran'), '0')
+})
+
+test('isComplete', async () => {
+  const { run, text, result } = await openContext()
+  await run('let n = 1')
+  const judged = { complete: ['n = 2', '', 'function f () {\n}', '{ a: 1, b: 2 }', 'await 0', '// a', 'import fs from "fs"', '`a`', 'if (n) {\n}'],
+    incomplete: ['function f () {', '`abc', '`a${', '/* a', 'f(1,', '[', '"a\\\n', 'n +', 'x.', 'if (n)', '{ a: 1, b:', 'const x', 'class A {', 'a ? b', 'do', 'try {}'],
+    invalid: ['let x = )', '"abc', ']', 'f(1))', 'n = = 1', '/abc', 'let x; let x', 'return 1', 'let x: number'],
+    unknown: ['('.repeat(100000)] }
+  for (const status of Object.keys(judged)) for (const code of judged[status]) assert.equal((await result('isComplete', { code })).status, status, code.slice(0, 40))
+  assert.deepEqual(await result('isComplete', { code: '  if (n) {' }), { status: 'incomplete', indent: '    ' })
+  assert.equal(await text('n'), '1')
+})

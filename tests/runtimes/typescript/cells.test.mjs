@@ -50,3 +50,14 @@ test('errors have the cell\'s places', async () => {
   assert.equal((await error('@decorated class D2 {}')).message, 'decorated is not defined')
   assert.match((await error('return 1')).name, /SyntaxError/)
 })
+
+test('isComplete', async () => {
+  const { result } = context
+  const judged = { complete: ['let m: number = 2', 'enum Color { Red }', 'interface I { a: string }', 'type T = { a: number }', '{ a: 1, b: <number>2 }', 'f<number>(1)', 'await null as unknown', 'const React = 1'],
+    incomplete: ['function f (a: number): number {', 'interface I {', 'type T =', 'let x: {', 'const a: number[] = [', '`abc', '/* a', '"a\\\n', 'f(1, // a comment', 'enum E { A,', 'let \u00e9\u{1f600}2: string = (', '\tlet x =', 'class A {\n  x: number', 'const x', '@d class D {', '{ a: 1, b:'],
+    invalid: ['let x = )', 'let x: = 5', '"abc', ']', 'f(1))', 'let x: number = 1; let x = 2', 'return 1', '/abc'],
+    unknown: ['('.repeat(100000)] }
+  for (const status of Object.keys(judged)) for (const code of judged[status]) assert.equal((await result('isComplete', { code })).status, status, code.slice(0, 40))
+  assert.equal(await text('p'), '{ x: 1 }')
+  assert.match((await result('inspect', { code: 'make', at: 4, detail: 1 })).data['text/plain'], /^Signature: make\(x\)/)
+})
