@@ -172,7 +172,7 @@ def tell_value(rows, value, kind, name):
 
 
 def summary(value, kind):
-    """Those of libraries are known by their names, which a class of the user's may have too: only one of C is believed."""
+    """Classes of libraries are known by their names, which a class of the user's may have too: only one of C is believed."""
     is_known = kind in names["SUMMARIES"] or not FLAGS(kind) & MADE_BY_PYTHON
     return names["summary"](value, kind)[:names["MAX_SUMMARY"]] if is_known else kind_name(kind)
 
@@ -186,7 +186,7 @@ def cleaned(doc):
 
 
 def document(value):
-    """Of a kind of Python's own, which has no code of the user's behind it."""
+    """The value is of a kind of Python's own, which has no code of the user's behind it."""
     return cleaned(value.__doc__)
 
 
@@ -334,7 +334,7 @@ def class_in(text, name, line):
 
 
 def lines_of(filename):
-    """Of a cell, as it was kept for tracebacks, or of a file. What a cell put in the place of the kept text is not called."""
+    """The lines of a cell, as it was kept for tracebacks, or of a file. What a cell put in the place of the kept text is not called."""
     import linecache
     if type(filename) is not str:
         return []
