@@ -23,7 +23,7 @@ module ClocheAgent
 
   # Each part is read now, and run on first use: by then the user may have used up all descriptors.
   PARTS = %w[pristine border channel json_text values rare evident signature call hooks errors serve bridge template
-             cells contexts displays formats shell commands names packages unused].to_h do |name|
+             cells contexts displays formats shell commands names looks packages unused].to_h do |name|
     path = "#{FOLDER}/#{name}.rb"
     [name, [path, File.read(path), File.exist?("#{path}.iseq") ? File.binread("#{path}.iseq") : nil]]
   end

@@ -29,6 +29,12 @@ module ClocheAgent
       @cells.key?(name)
     end
 
+    # The code of a cell, or nil.
+    def source(name)
+      code = @cells[name]
+      String === code ? code : nil
+    end
+
     # ---- a cell ----
 
     # The response tree.
@@ -76,7 +82,7 @@ module ClocheAgent
     def execute(request)
       code, count, is_silent = request.values_at("code", "count", "silent")
       name = request["filename"] || "Cell In[#{count}]"
-      @cells[name] = true
+      @cells[name] = code
       @store_bytes = request["storeBytes"]
       is_quiet = is_silent || code.rstrip.end_with?(";")
       Call.name_program(code, name)

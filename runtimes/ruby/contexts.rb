@@ -9,14 +9,16 @@ module ClocheAgent
       "open" => {"cwd" => [String, NilClass], "env" => Hash, "language" => String},
       "cell" => {"code" => String, "count" => Integer, "filename" => [String, NilClass], "storeBytes" => Integer,
                  "silent" => [TrueClass, FalseClass]},
-      "complete" => {"code" => String, "at" => Integer}, "describe" => {}, "branch" => {}, "enter" => {}
+      "complete" => {"code" => String, "at" => Integer}, "inspect" => {"code" => String, "at" => Integer, "detail" => Integer},
+      "isComplete" => {"code" => String}, "describe" => {}, "branch" => {}, "enter" => {}
     }.freeze
     DEFAULTS = {
       "open" => {"cwd" => nil, "env" => {}, "language" => "ruby"},
       "cell" => {"filename" => nil, "storeBytes" => Context::STORE_BYTES, "silent" => false}
     }.freeze
-    COUNTS = %w[count storeBytes at].freeze
-    PARTS = %w[errors rare bridge displays formats shell commands names packages].freeze
+    COUNTS = %w[count storeBytes at detail].freeze
+    PARTS = %w[errors rare bridge displays formats shell commands names looks packages].freeze
+    ANSWERS = SHAPES.to_h { |name, _| [name, :"answer_#{name.gsub(/[A-Z]/) { |letter| "_#{letter.downcase}" }}"] }.freeze
     # A constant that set-up code leaves if contexts are to be forked from it (notebook.rb).
     MARK = :ClocheNotebook_
     REHEARSALS = 20
@@ -30,7 +32,7 @@ module ClocheAgent
         is_first = method == "open" || method == "enter"
         return refuse(number, "a context is open here already") if is_first && Serve.context
         return refuse(number, "no context is open here: `open` comes before `#{method}`") unless is_first || Serve.context
-        __send__(:"answer_#{method}", number, request)
+        __send__(ANSWERS.fetch(method), number, request)
       rescue Serve::Invalid, Refused => error
         Serve.failure(number, Serve::INVALID_PARAMS, error.message)
       end
@@ -45,6 +47,7 @@ module ClocheAgent
         rehearse(REHEARSALS, REHEARSED)
         Names.describe(Call::TOP)
         Names.complete(Call::TOP, "pu", 2)
+        Looks.judge(Call::TOP, "if x")
         true
       end
 
@@ -118,6 +121,26 @@ module ClocheAgent
       def answer_complete(number, request)
         code = request["code"]
         success(number, Names.complete(Call::TOP, code, [request["at"], code.size].min))
+      end
+
+      def answer_inspect(number, request)
+        code = request["code"]
+        look(number) { {"data" => Looks.inspect_at(Call::TOP, code, [request["at"], code.size].min, request["detail"] > 0)} }
+      end
+
+      def answer_is_complete(number, request)
+        look(number) { Looks.judge(Call::TOP, request["code"]) }
+      end
+
+      # An interrupt ends it, as it ends a cell.
+      def look(number)
+        Border.begin_cell
+        success(number, Border.open { yield })
+      rescue Interrupt
+        message = "the look at the code was interrupted"
+        Serve.failure(number, Serve::THREW, message, "type" => "Interrupt", "message" => message, "stack" => "")
+      ensure
+        Border.end_cell
       end
 
       def answer_branch(number, _request)

@@ -95,6 +95,22 @@ module ClocheAgent
         {"matches" => found.map { |name| Errors.clean(name) }, "from" => found.empty? ? at : head.size, "to" => at}
       end
 
+      def summary(value)
+        known = SUMMARIES[CLASS_OF.bind_call(value)]
+        known ? known.call(value) : Agent.class_name(value)
+      end
+
+      # [is there one, value] for a variable, or for constants.
+      def value_of(scope, path)
+        first, *rest = path.delete_prefix("::").split("::")
+        value = if first.match?(/\A[A-Z]/) then constant(Object, first)
+                elsif LOCALS.bind_call(scope).include?(first.to_sym) then [true, LOCAL.bind_call(scope, first)]
+                elsif first.start_with?("@") then IVARS.bind_call(Call::MAIN).include?(first.to_sym) && [true, IVAR.bind_call(Call::MAIN, first)]
+                elsif first.start_with?("$") then global_variables.include?(first.to_sym) && [true, Call::EVAL.bind_call(Call::TOP, first)]
+                end
+        rest.inject(value) { |(is_there, owner), name| is_there && Module === owner && constant(owner, name) } || [false, nil]
+      end
+
       private
 
       def fresh(names, known)
@@ -115,11 +131,6 @@ module ClocheAgent
       def row(name, value)
         type = UnboundMethod === value ? "Method" : Agent.class_name(value)
         {"name" => Errors.clean(name.to_s), "type" => type, "summary" => Errors.clean(summary(value))[0, SUMMARY_MAX]}
-      end
-
-      def summary(value)
-        known = SUMMARIES[CLASS_OF.bind_call(value)]
-        known ? known.call(value) : Agent.class_name(value)
       end
 
       def candidates(scope, head, start)
@@ -148,17 +159,6 @@ module ClocheAgent
         return [] unless is_there
         methods = named(METHODS.bind_call(value))
         receiver[:dot] == "::" && Module === value ? constants_of(value) + methods : methods
-      end
-
-      # [is there one, value] for a variable, or for constants.
-      def value_of(scope, path)
-        first, *rest = path.delete_prefix("::").split("::")
-        value = if first.match?(/\A[A-Z]/) then constant(Object, first)
-                elsif LOCALS.bind_call(scope).include?(first.to_sym) then [true, LOCAL.bind_call(scope, first)]
-                elsif first.start_with?("@") then IVARS.bind_call(Call::MAIN).include?(first.to_sym) && [true, IVAR.bind_call(Call::MAIN, first)]
-                elsif first.start_with?("$") then global_variables.include?(first.to_sym) && [true, Call::EVAL.bind_call(Call::TOP, first)]
-                end
-        rest.inject(value) { |(is_there, owner), name| is_there && Module === owner && constant(owner, name) } || [false, nil]
       end
 
       def constant(owner, name)

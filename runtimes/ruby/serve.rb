@@ -16,7 +16,7 @@ module ClocheAgent
                 "order" => nil, "argv" => [].freeze, "resultBytes" => 0, "globals" => {}.freeze, "imports" => {}.freeze}.freeze
     TAGGED = %w[args kwargs globals imports].freeze
     METHODS = {"call" => :answer_call, "run" => :answer_run, "prepare" => :answer_prepare, "freeze" => :answer_freeze}.freeze
-    CONTEXT_METHODS = %w[open cell describe complete branch enter].to_h { |name| [name, true] }.freeze
+    CONTEXT_METHODS = %w[open cell describe complete inspect isComplete branch enter].to_h { |name| [name, true] }.freeze
     STREAMS = [$stdout, $stderr].freeze
 
     # Params that violate spec/agent.md.

@@ -519,5 +519,79 @@ class Requests(ContextCase):
         self.assertEqual(context.end(), (0, "bye\n", ""))
 
 
+class Looks(ContextCase):
+    """`inspect` and `isComplete`: nothing of the cells runs."""
+
+    def inspected(self, code, at=None, detail=0):
+        data = self.result("inspect", code=code, at=len(code) if at is None else at, detail=detail)["data"]
+        return data["text/plain"] if data else None
+
+    def test_inspect(self):
+        self.run_cell("colour = 'red'\n$colour = 1\n# Adds.\n# Well.\ndef add_(a, b = 2, *c, k:, &z)\n  a + b\nend\n"
+                      "# Of a shop.\nclass Shop_\n  RATE = 1\n  def initialize(rate) = @rate = rate\n  def self.total(x) = x\n  def own?(y) = y\nend\nshop = Shop_.new(1)\n"
+                      "class Shop2_ < Shop_; end;")
+        self.assertEqual(self.inspected("puts colour"), "Value: \"red\"\nType: String")
+        self.assertEqual(self.inspected("$colour"), "Value: 1\nType: Integer")
+        self.assertEqual(self.inspected("add_", 2), "Signature: add_(a, b = ..., *c, k:, &z)\nDocumentation: Adds.\nWell.\nOwner: Object\nType: Method")
+        self.assertEqual(self.inspected("1 + add_(1, [2], "), self.inspected("add_"))
+        self.assertEqual(self.inspected("add_", detail=1).partition("Source:\n")[2], "def add_(a, b = 2, *c, k:, &z)\n  a + b\nend")
+        self.assertIn("Signature: own?(y)\nOwner: Shop_", self.inspected("x = shop.own?"))
+        self.assertIn("Signature: Shop_.new(rate)\nDocumentation: Of a shop.\nSuperclass: Object\nType: Class", self.inspected("Shop_", detail=1))
+        self.assertIn("Source:\nclass Shop_\n  RATE = 1\n", self.inspected("Shop_", detail=1))
+        self.assertIn("Signature: new(rate)", self.inspected("Shop2_.new"))
+        self.assertIn("Signature: total(x)", self.inspected("Shop2_.total"))
+        self.assertIn("Value: 1\n", self.inspected("Shop_::RATE"))
+        self.assertIn("Owner: Kernel", self.inspected("puts"))
+        self.assertIn("Owner: String", self.inspected("'\u00e9'.upcase"))
+        for code, at in (("nosuch", 6), ("shop.nosuch", 11), ("Shop_::Nosuch", 13), ("", 0), ("1 + ", 4), ("colour.upcase.size", 18), (")", 1)):
+            self.assertIsNone(self.inspected(code, at), code)
+        self.assertIn("red", self.inspected("colour", 10 ** 9))
+
+    def test_liars_are_not_asked(self):
+        self.run_cell("""
+class Liar_ < BasicObject
+  def self.own_ = 1
+  def method_missing(*) = ::Kernel.exit!
+  def respond_to_missing?(*) = ::Kernel.exit!
+  %i[== ! inspect to_s class methods singleton_methods respond_to? is_a? hash method].each { |name| define_method(name) { |*| ::Kernel.exit! } }
+end
+class << Liar_
+  %i[name inspect to_s instance_method superclass const_missing method_missing respond_to_missing? === const_source_location].each { |name| define_method(name) { |*| exit! } }
+end
+liar_ = Liar_.allocate
+lying_ = Object.new
+def lying_.singleton_methods(*) = exit!
+def lying_.it_(a = exit!) = exit!
+autoload :Lazily_, '/nowhere.rb'
+class String; def match?(*) = Kernel.exit!; end
+huge_ = 'x' * 1_000_000
+broken_ = "\\xff" * 10
+nil
+""".strip())
+        self.addCleanup(self.run_cell, "class String; remove_method :match?; end\nnil")
+        self.assertEqual(self.inspected("liar_", detail=1), "Value: Liar_\nType: Liar_")
+        self.assertIsNone(self.inspected("liar_.nosuch"))
+        self.assertIn("Signature: inspect(*)", self.inspected("liar_.inspect"))
+        self.assertIn("Type: Class", self.inspected("Liar_", detail=1))
+        self.assertIn("own_()", self.inspected("Liar_.own_"))
+        self.assertIn("it_(a = ...)", self.inspected("lying_.it_", detail=1))
+        self.assertIsNone(self.inspected("Lazily_"))
+        self.assertLess(len(self.inspected("huge_")), 1000)
+        self.assertIn("Type: String", self.inspected("broken_"))
+
+    def test_is_complete(self):
+        self.run_cell("n = 1;")
+        judged = {"complete": ["x = 1", "", "def f_\n  1\nend", "puts 'a'", "# a", "[1].each { |i| i }", "n /1", "exit!", "a = <<E\nE\n", "return 1"],
+                  "incomplete": ["def f_", "x = [", "x = (", "'abc", "<<E\nabc", "[1].each do |i|", "1 +", "n.", "a ? b", "=begin\nx", "if n", "%w[a", "x = 1 +\\", "class A"],
+                  "invalid": ["x = )", "end", "def f_\n  x = )", "1 1", "x = 1]", "@"]}
+        for status, codes in judged.items():
+            for code in codes:
+                self.assertEqual(self.result("isComplete", code=code)["status"], status, code)
+        self.assertIn(self.result("isComplete", code="(" * 100000)["status"], ("incomplete", "invalid", "unknown"))
+        self.assertEqual(self.result("isComplete", code="  def f_")["indent"], "    ")
+        self.assertEqual(self.text("n"), "1")
+
+
+
 if __name__ == "__main__":
     unittest.main()
