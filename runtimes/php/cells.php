@@ -10,6 +10,7 @@ require __DIR__ . '/trial.php';
 require __DIR__ . '/printed.php';
 require __DIR__ . '/displays.php';
 require __DIR__ . '/names.php';
+require __DIR__ . '/looks.php';
 require __DIR__ . '/shell.php';
 require __DIR__ . '/globals.php';
 
@@ -21,13 +22,14 @@ final class Left extends \Error
 /** A persistent process: its cells run one after another in the global scope (spec/agent.md, Contexts). */
 final class Context
 {
-    public const METHODS = ['open' => 'open', 'cell' => 'beginCell', 'describe' => 'describe', 'complete' => 'complete', 'branch' => 'branch',
-        'enter' => 'branch'];
+    public const METHODS = ['open' => 'open', 'cell' => 'beginCell', 'describe' => 'describe', 'complete' => 'complete', 'inspect' => 'inspect',
+        'isComplete' => 'isComplete', 'branch' => 'branch', 'enter' => 'branch'];
     private const INVALID_REQUEST = -32600;
     private const THREW = -32000;
     private const CANNOT_FORK = -32001;
     private const STORE_BYTES = 16 << 20;
-    private const REQUIRED = ['open' => [], 'cell' => ['code' => 'is_string', 'count' => 'is_int'], 'complete' => ['code' => 'is_string', 'at' => 'is_int']];
+    private const REQUIRED = ['open' => [], 'cell' => ['code' => 'is_string', 'count' => 'is_int'], 'complete' => ['code' => 'is_string', 'at' => 'is_int'],
+        'inspect' => ['code' => 'is_string', 'at' => 'is_int', 'detail' => 'is_int'], 'isComplete' => ['code' => 'is_string']];
     private const OPTIONAL = ['open' => ['cwd' => [null, 'is_string'], 'env' => [[], 'is_array'], 'language' => ['php', 'is_string']],
         'cell' => ['filename' => [null, 'is_string'], 'storeBytes' => [self::STORE_BYTES, 'is_int'], 'silent' => [false, 'is_bool']]];
     private const LOOK_MS = 100;
@@ -64,7 +66,7 @@ final class Context
                 throw new Invalid("params.$name is of the wrong type: " . get_debug_type($request[$name]));
             }
         }
-        foreach (['count', 'at', 'storeBytes'] as $name) {
+        foreach (['count', 'at', 'storeBytes', 'detail'] as $name) {
             if (($request[$name] ?? 0) < 0) {
                 throw new Invalid("params.$name is $request[$name]: less than 0");
             }
@@ -133,6 +135,16 @@ final class Context
     private static function complete(array $request): void
     {
         Server::answer(['result' => Names::completions($request['code'], $request['at'])]);
+    }
+
+    private static function inspect(array $request): void
+    {
+        Server::answer(['result' => ['data' => (object) Looks::inspect($request['code'], $request['at'], $request['detail'] > 0)]]);
+    }
+
+    private static function isComplete(array $request): void
+    {
+        Server::answer(['result' => Looks::judge($request['code'])]);
     }
 
     // ---- a cell ----
@@ -320,6 +332,8 @@ final class Context
         }
         Names::variables();
         Names::completions('str', 3);
+        Looks::inspect('strlen', 6, false);
+        Looks::judge('if (1) {');
     }
 
     /** Runs in a child before its first request. */

@@ -49,12 +49,12 @@ final class Names
         return $declared->isUserDefined() && !str_starts_with((string) $declared->getFileName(), __DIR__ . '/');
     }
 
-    private static function kind(\ReflectionClass $class): string
+    public static function kind(\ReflectionClass $class): string
     {
         return $class->isInterface() ? 'interface' : ($class->isEnum() ? 'enum' : 'class');
     }
 
-    private static function parent(\ReflectionClass $class): string
+    public static function parent(\ReflectionClass $class): string
     {
         $parent = $class->getParentClass();
         return self::kind($class) . " $class->name" . ($parent ? " extends $parent->name" : '');
@@ -88,7 +88,7 @@ final class Names
     }
 
     /** The first code points of a text. A repetition count in a regular expression is at most 65535. */
-    private static function start(string $code, int $at): string
+    public static function start(string $code, int $at): string
     {
         $at = min($at, strlen($code));
         $step = 32768;

@@ -103,6 +103,12 @@ final class Cell
         }
     }
 
+    /** The text of a cell's declaration, by kind and lower-case name. */
+    public static function textOf(string $key): ?string
+    {
+        return self::$declared[$key][0] ?? null;
+    }
+
     private static function complaint(string $kind, string $name, string $where): string
     {
         return $kind === 'function' ? "Cannot redeclare $name() (previously declared in $where)"

@@ -36,7 +36,7 @@ final class Server
     private const RESULT_BYTES = 1024;
     public const JSON_FLAGS = JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE | JSON_INVALID_UTF8_SUBSTITUTE;
     private const METHODS = ['call' => 'beginCall', 'run' => 'beginRun', 'prepare' => 'beginPrepare', 'freeze' => 'freeze'];
-    private const OF_CONTEXTS = ['open', 'cell', 'describe', 'complete', 'branch', 'enter']; // cells.php
+    private const OF_CONTEXTS = ['open', 'cell', 'describe', 'complete', 'inspect', 'isComplete', 'branch', 'enter']; // cells.php
     private const NOTEBOOK = '__cloche_notebook__'; // the variable by which set-up code requests a rehearsal of cells
     private const LIBRARY = __DIR__ . '/libcloche-guest.so'; // exists if the process is to be a template
     private const DEFAULTS = ['filename' => 'main.php', 'function' => null, 'args' => [], 'holes' => [], 'kwargs' => [],

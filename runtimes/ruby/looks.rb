@@ -125,7 +125,7 @@ module ClocheAgent
         nil
       end
 
-      # Of the module, a class above it, or their class.
+      # The method is the module's own, or of a class above it, or of their class.
       def module_method(owner, name)
         above = owner
         while above

@@ -332,6 +332,92 @@ class Names(PhpCase):
         self.assertEqual(self.printed(""), "")
 
 
+class Looks(PhpCase):
+    """`inspect` and `isComplete`: nothing of the cells runs."""
+
+    def inspected(self, code, at=None, detail=0):
+        data = self.result("inspect", code=code, at=len(code) if at is None else at, detail=detail)["data"]
+        return data["text/plain"] if data else None
+
+    def test_inspect(self):
+        self.run_cell("""
+/**
+ * Adds.
+ *
+ * @return int
+ */
+function add_(int $a, $b = 2, ...$more): int
+{
+    return $a + $b;
+}
+/** Of a shop. */
+class Shop_ extends ArrayObject {
+    /** The rate. */
+    const RATE = 5;
+    static $shared = 1;
+    public $rate = 3;
+    function __construct(int $rate = self::RATE + 1) {}
+    /** Of total. */
+    function total(?string $x = null, $y = new Never_()) {}
+    static function make() {}
+}
+$shop = new Shop_; $colour = 'red'; define('LIMIT_', 7); 1""".strip())
+        self.assertEqual(self.inspected("echo $colour"), "Value: 'red'\nType: string")
+        self.assertEqual(self.inspected("add_", 2), "Signature: add_(int $a, $b = 2, ...$more): int\nDocumentation: Adds.\n\n@return int\nType: function")
+        self.assertEqual(self.inspected("1 + add_(1, [2], "), self.inspected("add_"))
+        self.assertIn("Source:\nfunction add_(int $a, $b = 2, ...$more): int\n{\n    return $a + $b;\n}", self.inspected("add_", detail=1))
+        self.assertIn("Signature: total(?string $x = NULL, $y = new \\Never_())\nDocumentation: Of total.\nOwner: Shop_\nType: method", self.inspected("$shop->total"))
+        self.assertIn("Signature: new Shop_(int $rate = self::RATE + 1)\nDocumentation: Of a shop.\nDeclared as: class Shop_ extends ArrayObject", self.inspected("new Shop_"))
+        self.assertIn("Source:\nclass Shop_", self.inspected("Shop_", detail=1))
+        self.assertEqual(self.inspected("Shop_::RATE"), "Documentation: The rate.\nOwner: Shop_\nType: constant")
+        self.assertIn("Signature: static make()", self.inspected("Shop_::make"))
+        self.assertIn("Type: property", self.inspected("Shop_::$shared"))
+        self.assertEqual(self.inspected("LIMIT_"), "Value: 7\nType: int")
+        self.assertIn("Signature: strlen(string $string): int", self.inspected("strlen("))
+        self.assertIn("Type: ", self.inspected("é; $shop"))
+        for code, at in (("nosuch", 6), ("$nosuch", 7), ("$shop->nosuch", 13), ("Shop_::NOSUCH", 13), ("Nosuch_::A", 10), ("", 0), ("1 + ", 4), (")", 1), ("f()->total", 10), ("Cloche\\Agent\\Server", 19)):
+            self.assertIsNone(self.inspected(code, at), code)
+        self.assertIn("red", self.inspected("$colour", 10 ** 9))
+
+    def test_liars_are_not_asked(self):
+        self.run_cell("""
+class Liar_ implements Countable, IteratorAggregate {
+    private $own = 1;
+    function __get($n) { echo 'ran'; while (true); }
+    function __isset($n) { echo 'ran'; while (true); }
+    function __call($n, $a) { echo 'ran'; while (true); }
+    static function __callStatic($n, $a) { echo 'ran'; while (true); }
+    function __toString(): string { echo 'ran'; while (true); }
+    function __debugInfo() { echo 'ran'; while (true); }
+    function count(): int { echo 'ran'; while (true); }
+    function getIterator(): Iterator { echo 'ran'; while (true); }
+}
+class Day_ extends DateTime { function format($f): string { echo 'ran'; return 'x'; } }
+spl_autoload_register(function ($name) { echo 'ran'; });
+set_error_handler(function () { echo 'ran'; });
+$liar = new Liar_; $day = new Day_; $huge = str_repeat('x', 1000000); $broken = "\\xff\\xfe"; $self = [&$self]; 1""".strip())
+        self.assertEqual(self.inspected("$liar", detail=1), "Value: Liar_\nType: Liar_")
+        for code in ("$liar->own", "$liar->nosuch", "Nosuch_", "Nosuch_::A", "Liar_::nosuch"):
+            self.inspected(code, detail=1)
+        self.assertIn("Type: Day_", self.inspected("$day"))
+        self.assertLess(len(self.inspected("$huge")), 1000)
+        self.assertIn("Type: string", self.inspected("$broken"))
+        self.assertIn("Value: 1 item", self.inspected("$self"))
+        self.assertEqual(self.result("isComplete", code="/* abc")["status"], "incomplete")
+        self.run_cell("restore_error_handler(); array_map('spl_autoload_unregister', spl_autoload_functions()); 1")
+        self.assertEqual(self.printed(""), "")
+
+    def test_is_complete(self):
+        judged = {"complete": ["$x = 1;", "1 + 1", "", "function f_() {\n}", "// a", "foreach ([1] as $x) {}", "f_(1)", "do {} while ($x)", "if ($x) f_()", "echo 'a' ?> html", "<<<A\nabc\nA"],
+                  "incomplete": ["function f_() {", "function f_()", "[1,", "f_(", "'abc", '"abc', "<<<A\nabc", "/* a", "1 +", "$x->", "$a ? $b", "if ($x)", "foreach ($a as $b)", "class A", "if ($x) {} else", "while (f_(1))"],
+                  "invalid": ["$x = );", "}", "f_(1))", "1 1", "class A { 5 }", "$x = (]"]}
+        for status, codes in judged.items():
+            for code in codes:
+                self.assertEqual(self.result("isComplete", code=code)["status"], status, code)
+        self.assertIn(self.result("isComplete", code="(" * 100000)["status"], ("incomplete", "invalid"))
+        self.assertEqual(self.result("isComplete", code="  if ($x) {")["indent"], "      ")
+
+
 class Opening(unittest.TestCase):
     def start(self):
         agent = Agent()
