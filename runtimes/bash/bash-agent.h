@@ -30,6 +30,9 @@ void leave_file(void);
 
 /* status_before: $? at the start of the code. */
 void evaluate_code(const char *code, const char *filename, int status_before, struct outcome *ret);
+/* Parse code without running it. 0, or not; message: the last of the parser's, "" if there was
+ * none. */
+int read_code(const char *code, char *message, size_t size);
 /* words: the function's name and its arguments; takes ownership. */
 void evaluate_function(SHELL_VAR *function, WORD_LIST *words, struct outcome *ret);
 /* The trap on EXIT, once. */
@@ -120,5 +123,10 @@ void names_start(void);
 void names_hide(const json_t *env);
 int answer_describe(struct agent *a, const json_t *params, json_t **ret_result, struct agent_refusal *refusal);
 int answer_complete(struct agent *a, const json_t *params, json_t **ret_result, struct agent_refusal *refusal);
+
+/* -- looks.c: the word at a place, and whether code is whole ------------------------------------------------------ */
+
+int answer_inspect(struct agent *a, const json_t *params, json_t **ret_result, struct agent_refusal *refusal);
+int answer_is_complete(struct agent *a, const json_t *params, json_t **ret_result, struct agent_refusal *refusal);
 
 #endif

@@ -228,11 +228,7 @@ static int refuse_branch(struct agent *a, const json_t *params, json_t **ret_res
 }
 
 const struct agent_method cell_methods[] = {
-        {"open", answer_open},
-        {"cell", answer_cell},
-        {"describe", answer_describe},
-        {"complete", answer_complete},
-        {"branch", refuse_branch},
-        {"enter", refuse_branch},
-        {NULL, NULL},
+        {"open", answer_open},         {"cell", answer_cell},       {"describe", answer_describe},
+        {"complete", answer_complete}, {"inspect", answer_inspect}, {"isComplete", answer_is_complete},
+        {"branch", refuse_branch},     {"enter", refuse_branch},    {NULL, NULL},
 };

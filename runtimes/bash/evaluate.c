@@ -178,6 +178,22 @@ static int cannot_be_read(struct code *code)
         return outcome.status != 0;
 }
 
+int read_code(const char *code, char *message, size_t size)
+{
+        const int status_before = last_command_exit_value;
+        struct code data = {.text = code, .filename = "cell"};
+        struct outcome outcome;
+
+        messages_forget();
+        messages_mute(1);
+        guard(read_text, &data, &outcome);
+        messages_mute(0);
+        snprintf(message, size, "%s", messages_last());
+        messages_forget();
+        last_command_exit_value = status_before;
+        return outcome.ending != ENDED || outcome.status != 0;
+}
+
 void evaluate_code(const char *code, const char *filename, int status_before, struct outcome *ret)
 {
         struct code data = {.text = code, .filename = filename, .status_before = status_before};

@@ -242,6 +242,56 @@ class Names(BashCase):
         self.run_cell("unset -f compgen printf; enable compgen")
 
 
+class Looks(BashCase):
+    """`inspect` and `isComplete`: nothing of the cells runs."""
+
+    def inspected(self, code, at=None, detail=0):
+        data = self.result("inspect", code=code, at=len(code) if at is None else at, detail=detail)["data"]
+        return data["text/plain"] if data else None
+
+    def test_inspect(self):
+        self.run_cell("word=lemon; declare -ax list=(1 'a b'); declare -A map=([k]=v); declare -i n=4; add_() { echo $(($1 + $2)); }; alias say_='echo said'; huge=$(head -c 100000 /dev/zero | tr '\\0' x); RANDOM=7")
+        self.assertEqual(self.inspected("echo $word"), "Value: lemon\nType: variable")
+        for code, at in (("echo ${word}", 8), ("word=1", 2), ("ü; echo \"$word\"", 12), ("word", 4)):
+            self.assertEqual(self.inspected(code, at), "Value: lemon\nType: variable", code)
+        self.assertEqual(self.inspected("$list"), 'Value: 2 items: ([0]="1" [1]="a b")\nType: variable, array, exported')
+        self.assertIn("1 item: ([k]=", self.inspected("$map"))
+        self.assertIn("Type: variable, integer", self.inspected("$n"))
+        self.assertEqual(self.inspected("add_ 1 2", 2), "Type: function")
+        self.assertEqual(self.inspected("add_", detail=1), "Type: function\nSource:\nadd_ () \n{ \n    echo $(($1 + $2))\n}")
+        self.assertEqual(self.inspected("say_"), "Value: echo said\nType: alias")
+        self.assertEqual(self.inspected("while"), "Type: keyword")
+        self.assertTrue(self.inspected("cd /tmp", 1).startswith("Usage: cd ["))
+        self.assertEqual(self.inspected("true | cat"), "File: %s\nType: program" % self.printed("type -P cat").strip())
+        self.assertIn("Type: builtin", self.inspected("x=$(printf", 10))
+        for code, at in (("nosuchthing", 11), ("$nosuchthing", 12), ("", 0), ("a ", 2), ("x" * 300, 10)):
+            self.assertIsNone(self.inspected(code, at), code)
+        self.assertLess(len(self.inspected("$huge")), 3000)
+        self.assertIn("lemon", self.inspected("$word", 10 ** 9))
+
+    def test_nothing_runs_or_changes(self):
+        self.run_cell("RANDOM=7; kept=$RANDOM; RANDOM=7; printf() { echo no; }; type() { echo no; }; trap 'hits+=x' DEBUG")
+        self.assertIn("computed when it is read", self.inspected("$RANDOM"))
+        self.inspected("printf", detail=1)
+        for code in ("touch ran; echo no", "x=$(touch ran)", "f_() { :; }", "alias a_=b", "exit 3", "kept=2", "((", "if", "'", "cd /", "set -e"):
+            self.result("isComplete", code=code)
+        self.assertEqual(self.printed("trap - DEBUG; unset -f printf type; echo $hits"), "x\n", "the first command of this cell")
+        self.assertEqual(self.printed("[[ $RANDOM == $kept ]] && echo same; [[ -e ran ]] && echo ran; declare -F f_; echo $-"), "same\n" + self.printed("echo $-"))
+        self.assertEqual(self.context.cell("(exit 5)")["status"], "error")
+        self.result("isComplete", code="fi")
+        self.assertEqual(self.printed("echo $?"), "5\n")
+
+    def test_is_complete(self):
+        judged = {"complete": ["echo 1", "", "# a", "f_() { :; }", "if true; then echo; fi", "cat <<E\na\nE\n", "echo a &", "echo '\\'", "# \\"],
+                  "incomplete": ["if true; then", "while :; do", "f_() {", "echo 'a", 'echo "a', "cat <<E\na", "echo a |", "echo a &&", "echo a \\", "(", "case x in", "x=(1", "echo $(ls", "echo ${a", "for i in 1; do\n  echo"],
+                  "invalid": ["fi", "echo )", "if; then", "| cat", "done", "f_() { }"]}
+        for status, codes in judged.items():
+            for code in codes:
+                self.assertEqual(self.result("isComplete", code=code)["status"], status, code)
+        self.assertIn(self.result("isComplete", code="(" * 5000)["status"], ("incomplete", "invalid", "unknown"))
+        self.assertEqual(self.result("isComplete", code="for i in 1; do\n  echo '")["indent"], "  ")
+
+
 class Opening(unittest.TestCase):
     def start(self):
         agent = Agent()
