@@ -14,25 +14,31 @@ RUNTIMES = os.path.join(os.environ["CLOCHE_SOURCE"], "runtimes")
 # result: a cell with the value 42; keep, kept: a variable that persists, shown by printing "kept";
 # prints: a line and one on stderr; error: a cell and the name of its error; broken: a syntax error;
 # spins: prints "go" and runs forever; sleeps: the same, but waits; exits and dies: the
-# interpreter's end, from within; file: reads /workspace/f.
+# interpreter's end, from within; file: reads /workspace/f. looks: a name, and a part of what
+# context.inspect tells of it; more: the beginning of a cell.
 JAVASCRIPT = {
     "result": "40 + 2", "keep": "let word = 'ke' + 'pt'", "kept": "console.log(word)", "prints": "console.log('one \\u00e9'); console.error('two')",
     "error": ("throw new RangeError('no')", "RangeError", "no"), "broken": "let x = ;", "spins": "console.log('go'); while (true) {}",
     "sleeps": "console.log('go'); await new Promise(done => setTimeout(done, 1e9))", "exits": "process.abort()", "dies": "process.kill(process.pid, 'SIGKILL')",
-    "file": "console.log((await import('node:fs')).readFileSync('f', 'utf8'))"}
+    "file": "console.log((await import('node:fs')).readFileSync('f', 'utf8'))",
+    "looks": ("word", "'kept'"), "more": "if (word) {"}
 ROWS = {
     "python": {"result": "40 + 2", "keep": "word = 'ke' + 'pt'", "kept": "print(word)", "prints": "import sys\nprint('one \u00e9')\nprint('two', file=sys.stderr)",
                "error": ("raise ValueError('no')", "ValueError", "no"), "broken": "x = (", "spins": "print('go')\nwhile True: pass", "sleeps": "import time\nprint('go')\ntime.sleep(1000)",
-               "exits": "import os; os._exit(3)", "dies": "import os; os.kill(os.getpid(), 9)", "file": "print(open('f').read())"},
+               "exits": "import os; os._exit(3)", "dies": "import os; os.kill(os.getpid(), 9)", "file": "print(open('f').read())",
+               "looks": ("word", "'kept'"), "more": "if word:"},
     "javascript": JAVASCRIPT,
     "typescript": {**JAVASCRIPT, "keep": "let word: string = 'ke' + 'pt' as string", "result": "(40 + 2) as number"},
     "ruby": {"result": "40 + 2", "keep": "word = 'ke' + 'pt'", "kept": "puts word", "prints": "puts \"one \u00e9\"\nwarn 'two'", "error": ("raise ArgumentError, 'no'", "ArgumentError", "no"),
-             "broken": "x = (", "spins": "puts 'go'\nloop {}", "sleeps": "puts 'go'\nsleep 1000", "exits": "exit!(3)", "dies": "Process.kill(:KILL, Process.pid)", "file": "puts File.read('f')"},
+             "broken": "x = (", "spins": "puts 'go'\nloop {}", "sleeps": "puts 'go'\nsleep 1000", "exits": "exit!(3)", "dies": "Process.kill(:KILL, Process.pid)", "file": "puts File.read('f')",
+             "looks": ("word", '"kept"'), "more": "if word"},
     "php": {"result": "40 + 2", "keep": "$word = 'ke' . 'pt';", "kept": "echo $word, \"\\n\";", "prints": "echo \"one \u00e9\\n\"; fwrite(STDERR, \"two\\n\");",
             "error": ("throw new RangeException('no');", "RangeException", "no"), "broken": "$x = (;", "spins": "echo \"go\\n\"; while (true);", "sleeps": "echo \"go\\n\"; sleep(1000);",
-            "exits": "posix_kill(getmypid(), 15); sleep(1000);", "dies": "posix_kill(getmypid(), 9);", "file": "echo file_get_contents('f');"},
+            "exits": "posix_kill(getmypid(), 15); sleep(1000);", "dies": "posix_kill(getmypid(), 9);", "file": "echo file_get_contents('f');",
+            "looks": ("$word", "'kept'"), "more": "if ($word) {"},
     "bash": {"keep": "word=ke; word+=pt", "kept": "echo $word", "prints": "echo 'one \u00e9'; echo two >&2", "broken": "if true; then (", "spins": "echo go; while :; do :; done",
-             "sleeps": "echo go; sleep 1000", "exits": "exec false", "dies": "kill -9 $$", "file": "cat f"},
+             "sleeps": "echo go; sleep 1000", "exits": "exec false", "dies": "kill -9 $$", "file": "cat f",
+             "looks": ("$word", "kept"), "more": "if true; then"},
 }
 
 
@@ -108,7 +114,20 @@ def cells(n, row):
     assert n.prints(row["file"]).strip() == "of the sandbox"
     names = n.call("context.describe", context="c")["variables"]
     assert any(variable["name"].lstrip("$") == "word" for variable in names), names
+    looks(n, row)
     assert n.get()["language"] == n.language and n.get()["state"] == "idle"
+
+
+def looks(n, row):
+    count = n.get()["executionCount"]
+    name, part = row["looks"]
+    found = n.call("context.inspect", context="c", code="\u00e9 " + name + " ", at=2 + len(name), detail=1)
+    assert found["found"] is True and list(found["data"]) == ["text/plain"] and part in found["data"]["text/plain"], found
+    assert n.call("context.inspect", context="c", code="nosuchname_") == {"found": False, "data": {}}
+    for code, status in ((row["keep"], "complete"), (row["more"], "incomplete"), (")", "invalid")):
+        judged = n.call("context.isComplete", context="c", code=code)
+        assert judged["status"] == status and judged["indent"].strip(" ") == "" and (status == "incomplete" or not judged["indent"]), (code, judged)
+    assert n.get()["executionCount"] == count and row["keep"] in [entry["code"].lstrip("\ufeff") for entry in n.call("context.history", context="c")["entries"]]
 
 
 def interrupts(n, row):
