@@ -110,6 +110,56 @@ def answers_in_the_agents_place(n):
             assert isinstance(error["name"], str) and isinstance(error["message"], str) and all(isinstance(line, str) for line in error["traceback"]), error
 
 
+# A key of the namespace that compares itself: code of the guest in the middle of context.inspect. `answer` is said in the agent's place.
+LOOKED_AT = """
+class Key:
+    def __hash__(self): return hash('lemon')
+    def __eq__(self, other):
+        %s
+        open('/workspace/looked-at', 'w').close()
+        time.sleep(1000)
+globals()[Key()] = 1
+"""
+LOOK = FIRST_CELL + 1
+INSPECTIONS = [
+    ({"data": {"text/plain": 5, "text/html": "<b>", "x/y": "z", "": None}}, {"text/html": "<b>"}), ({"data": []}, {}), ({"data": "x"}, {}), ({}, {}), (None, {}), ([], {}),
+    ({"data": {"text/plain": "a" + "\u00e9" * 100000}}, {"text/plain": "a" + "\u00e9" * 65535}), ({"found": 5, "data": {"text/plain": "\x1b[2J"}}, {"text/plain": "\x1b[2J"}),
+]
+JUDGEMENTS = [
+    ({"status": "\x1b[2J", "indent": "  x"}, {"status": "unknown", "indent": "  "}), ({"status": 5, "indent": 5}, {"status": "unknown", "indent": ""}), (None, {"status": "unknown", "indent": ""}),
+    ({"status": "incomplete", "indent": " \t" * 1000}, {"status": "incomplete", "indent": " \t" * 128}), ({"status": "complete", "indent": "\x1b[2J"}, {"status": "complete", "indent": ""}),
+]
+
+
+def looks_answered_in_the_agents_place(n):
+    for i, (answer, data) in enumerate(INSPECTIONS):
+        n.run(PRELUDE + LOOKED_AT % f"say({{'id': {LOOK}, 'result': json.loads({json.dumps(answer)!r})}})", f"c{i}")
+        assert n.call("context.inspect", context=f"c{i}", code="lemon") == {"found": bool(data), "data": data}, answer
+        n.delete(f"c{i}")
+    for i, (answer, judged) in enumerate(JUDGEMENTS):
+        n.run(PRELUDE + "from IPython.core.inputtransformer2 import TransformerManager\n"
+              f"def check_complete(self, code):\n    say({{'id': {LOOK}, 'result': json.loads({json.dumps(answer)!r})}})\n    time.sleep(1000)\n"
+              "TransformerManager.check_complete = check_complete", f"d{i}")
+        assert n.call("context.isComplete", context=f"d{i}", code="x") == judged, answer
+        n.delete(f"d{i}")
+    assert n.value("6 * 7", "beside") == "42"
+
+
+def a_look_that_never_ends(n):
+    """It is interrupted after 5 s; by a caller at once. A cell that comes meanwhile waits."""
+    n.run(PRELUDE + LOOKED_AT % "pass")
+    for is_asked in (True, False):
+        n.shell("rm -f /workspace/looked-at")
+        number = n.frames.ask("context.inspect", sandbox=n.sandbox, context="c", code="lemon")
+        wait_for(lambda: n.call("file.exists", path="looked-at")["exists"])
+        cell = n.ask("6 * 7")
+        if is_asked:
+            assert n.call("context.interrupt", context="c")["interrupted"] is True
+        assert n.outcome(number) == "invalid_state"
+        assert n.wait(cell)["displays"][0]["data"]["text/plain"] == b"42"
+    assert n.call("context.interrupt", context="c")["interrupted"] is False
+
+
 def half_a_frame(n):
     """Nothing comes after it: the cell is late, and so is its end. On a busy machine a cell may be late before it has written."""
     for timeout_ms in (200, 1000, 5000, 25000):
@@ -158,4 +208,4 @@ def questions_of_all_kinds(n):
 
 def test_channel():
     with HostStaysWell():
-        together(the_channel_is_found, what_is_broken_ends_the_context, answers_in_the_agents_place, half_a_frame, between_cells, questions_of_all_kinds)
+        together(the_channel_is_found, what_is_broken_ends_the_context, answers_in_the_agents_place, looks_answered_in_the_agents_place, a_look_that_never_ends, half_a_frame, between_cells, questions_of_all_kinds)
