@@ -168,7 +168,8 @@ def tell_value(rows, value, kind, name):
     rows.append(("Value", summary(value, kind)))
     call = in_mro(MRO(kind), "__call__")
     tell(rows, "Call signature", name + signature(call, 1) if type(call) is Function else None)
-    tell(rows, "Class docstring", cleaned(CLASS_DICT(kind).get("__doc__")))
+    if kind not in names["SUMMARIES"]:  # numbers and texts need no explanation
+        tell(rows, "Class docstring", cleaned(CLASS_DICT(kind).get("__doc__")))
 
 
 def summary(value, kind):

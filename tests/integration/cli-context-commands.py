@@ -99,6 +99,19 @@ def lives():
     assert f"{made}\tpython\n".encode() in ok("__complete", "context", "get", "box", "")
     equal(ok("__complete", "context", "run", "nowhere", "--context", ""), b"")
     equal([row["sandbox"] for row in rows("sandbox", "ls")], ["box"])  # a query created none
+    equal(ok("context", "inspect", "box", made, "-c", "y + 2", "--at", "1"), b"Value: 1\nType: int\n")
+    equal(rows("context", "inspect", "box", made, "-c", "os.getcwd")["found"], True)
+    run("--context", made, code="def f(a):\n    '''Of \x1b[2J f.'''\n    return a")
+    equal(ok("context", "inspect", "box", made, "-c", "f", "--source"),
+          b"Signature: f(a)\nDocstring: Of \\x1b[2J f.\nType: function\nFile: Cell In[2]\nSource:\ndef f(a):\n    '''Of \\x1b[2J f.'''\n    return a\n")
+    missing = cli("context", "inspect", "box", made, "-c", "nosuch")
+    assert missing.code == 1 and missing.stdout == b"" and b"no such name" in missing.stderr, missing
+    for code, status, exit_code in (("y = 2", b"complete\n", 0), ("if y:", b"incomplete\n", 1), ("y = )", b"invalid\n", 1)):
+        said = cli("context", "is-complete", "box", made, "-c", code)
+        equal((said.stdout, said.code), (status, exit_code))
+    equal(ok("context", "history", "box", made, "--limit", "1"), b"     2  def f(a):\n            '''Of \\x1b[2J f.'''\n            return a\n")
+    equal([row["count"] for row in rows("context", "history", "box", made)], [1, 2])
+    bad_input("context", "inspect", "box", made, says="code")
     equal(rows("context", "interrupt", "box", made)["interrupted"], False)
     ok("context", "restart", "box", made)
     assert "NameError" in run("--context", made, code="y")[2]

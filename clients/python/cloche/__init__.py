@@ -9,8 +9,8 @@ from ._async import AsyncCloche, AsyncPrefix
 from ._async_sandbox import AsyncContext, AsyncProcess, AsyncSandbox, AsyncSession, AsyncStream
 from ._base_errors import (ConnectionLostError, DaemonNotFoundError, GuardWarning, RunFailedError, RunTimeoutError, UnknownMethodError,
                            ValueRefusedError)
-from ._context_results import (CellError, CellFailedError, CellResult, Checkpoint, Cleared, Completions, ContextInfo, Display, Question,
-                               Variable)
+from ._context_results import (CellError, CellFailedError, CellResult, Checkpoint, Cleared, Completeness, Completions, ContextInfo, Display,
+                               HistoryEntry, Inspection, Question, Variable)
 from ._core import Output
 from ._declare import Expression, Function, Shim, Source, Value
 from ._images import ImageCheck, ImageImport, ImageInfo, WarmInterpreter
@@ -33,10 +33,10 @@ from .limits import Limits
 __all__ = [
     "Abort", "Archived", "AsyncCloche", "AsyncContext", "AsyncPrefix", "AsyncProcess", "AsyncSandbox", "AsyncSession", "AsyncStream",
     "AsyncSubprocessSandbox", "CellError", "CellFailedError", "CellResult", "Change", "Changes", "Checkout", "Checkpoint", "Cleared",
-    "Cloche", "Collected", "Completed", "Completions", "ConnectionLostError", "Console", "Context", "ContextInfo", "DaemonNotFoundError",
+    "Cloche", "Collected", "Completed", "Completeness", "Completions", "ConnectionLostError", "Console", "Context", "ContextInfo", "DaemonNotFoundError",
     "Denial", "Directory", "Display", "ExposedPort", "Expression", "File", "FileChange", "FileContent", "FileEntry", "FileList",
-    "FileMatch", "Found", "Function", "Guard", "GuardWarning", "GuestError", "ImageCheck",
-    "ImageImport", "ImageInfo", "KeptPackages", "Language", "Limits", "Loading", "Logs", "Meta", "Mount", "Network",
+    "FileMatch", "Found", "Function", "Guard", "GuardWarning", "GuestError", "HistoryEntry", "ImageCheck",
+    "ImageImport", "ImageInfo", "Inspection", "KeptPackages", "Language", "Limits", "Loading", "Logs", "Meta", "Mount", "Network",
     "NetworkDecision", "Omitted", "OpenPort", "Output", "OutputPage", "Permissions", "Ports", "Prefix", "PrefixInfo", "Process", "ProcessInfo",
     "Question", "RefusedConnection", "Replaced", "Result", "Rule", "Run", "RunFailedError", "RunTimeoutError", "Sandbox", "SandboxEvent", "SandboxForks", "SandboxInfo", "SandboxLogLine", "SandboxMount", "SandboxPage", "SandboxSample",
     "Session", "SessionInfo", "Shim", "Skip", "SnapshotInfo", "Source", "Stream", "SubprocessResult", "SubprocessSandbox", "Symlink", "Sync", "SyncOutcome",

@@ -6,7 +6,7 @@ import codecs
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Protocol, Union
 
-from ._context_results import CellResult, Checkpoint, Cleared, Completions, ContextInfo, Display, Question, Variable
+from ._context_results import CellResult, Checkpoint, Cleared, Completeness, Completions, ContextInfo, Display, HistoryEntry, Inspection, Question, Variable
 from ._core import Event, Happening, Output, _weight
 from ._requests import Handlers, Maybe, Request
 from ._results import _get, read_object
@@ -158,6 +158,25 @@ def describe(at: Place) -> Request[list[Variable]]:
     """The variables in it."""
     return _Writer(at).asks("context.describe", _rows(
         "variables", lambda row: Variable(_get(row, "name", str, ""), _get(row, "type", str, ""), _get(row, "summary", str, ""))))
+
+
+def inspect(at: Place, code: str, position: int | None = None, *, detail: int | None = None) -> Request[Inspection]:
+    """Describe the name at a position of a piece of code, or at its end; nothing of it runs. An error while a cell runs.
+
+    detail  1: with its source, where the language can give it
+    """
+    return _Writer(at).add(code=code, at=position, detail=detail).asks("context.inspect", _reads(Inspection.read))
+
+
+def is_complete(at: Place, code: str) -> Request[Completeness]:
+    """Ask the language's parser if code is a whole cell; nothing of it runs. An error while a cell runs."""
+    return _Writer(at).add(code=code).asks("context.isComplete", _reads(Completeness.read))
+
+
+def history(at: Place, limit: int | None = None) -> Request[list[HistoryEntry]]:
+    """The code of its last cells, of all clients, newest last. limit: only so many."""
+    return _Writer(at).add(limit=limit).asks("context.history", _rows(
+        "entries", lambda row: HistoryEntry(_get(row, "count", int, 0), _get(row, "code", str, ""))))
 
 
 # ---- forks and checkpoints ----

@@ -83,6 +83,45 @@ class Completions:
         return cls([str(match) for match in _get(raw, "matches", list, [])], _get(raw, "from", int, 0), _get(raw, "to", int, 0))
 
 
+@dataclass(frozen=True)
+class Inspection:
+    """The description of a name, by MIME type; empty if it was not found."""
+
+    data: dict[str, str]
+
+    @property
+    def found(self) -> bool:
+        return bool(self.data)
+
+    @property
+    def text(self) -> str | None:
+        return self.data.get("text/plain")
+
+    @classmethod
+    def read(cls, raw: Raw) -> Inspection:
+        return cls({str(mime): str(form) for mime, form in _get(raw, "data", dict, {}).items()})
+
+
+@dataclass(frozen=True)
+class Completeness:
+    """`incomplete`: more lines can make it a cell, and the next begins with `indent`."""
+
+    status: Literal["complete", "incomplete", "invalid", "unknown"]
+    indent: str
+
+    @classmethod
+    def read(cls, raw: Raw) -> Completeness:
+        return cls(_get(raw, "status", str, "unknown"), _get(raw, "indent", str, ""))
+
+
+@dataclass(frozen=True)
+class HistoryEntry:
+    """A cell that began."""
+
+    count: int
+    code: str
+
+
 # ---- displays ----
 
 F = TypeVar("F")

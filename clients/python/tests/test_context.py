@@ -70,6 +70,10 @@ class Cells(DaemonCase):
             self.assertIn(cloche.Variable("y", "int", "1"), context.describe())
             found = context.complete("os.getcw")
             self.assertIn("getcwd", [match.rpartition(".")[2] for match in found.matches])
+            self.assertIn("Value: 1", context.inspect("print(y)", 7).text)
+            self.assertFalse(context.inspect("nosuch").found)
+            self.assertEqual(context.is_complete("if y:"), cloche.Completeness("incomplete", "    "))
+            self.assertEqual(context.history(), [cloche.HistoryEntry(1, "import os, time; y = 1")])
             self.assertTrue(context.run("time.sleep(60)", timeout_ms=300).timed_out)
             with self.assertRaises(cloche.RunTimeoutError):
                 context.run("time.sleep(60)", timeout=0.5)

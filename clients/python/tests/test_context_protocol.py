@@ -49,6 +49,9 @@ class Asked(ContextCase):
             (lambda c: c.answer(cloche.Question(8, "", False), None), "context.input", {"input": 8}, {}),
             (lambda c: c.complete("im", 2), "context.complete", {"code": "im", "at": 2}, {"matches": ["import"], "from": 0, "to": 2}),
             (lambda c: c.describe(), "context.describe", {}, {"variables": [{"name": "x", "type": "int", "summary": "1"}]}),
+            (lambda c: c.inspect("im", 2, detail=1), "context.inspect", {"code": "im", "at": 2, "detail": 1}, {"found": True, "data": {"text/plain": "i"}}),
+            (lambda c: c.is_complete("if x:"), "context.isComplete", {"code": "if x:"}, {"status": "incomplete", "indent": "    "}),
+            (lambda c: c.history(1), "context.history", {"limit": 1}, {"entries": [{"count": 3, "code": "x"}]}),
             (lambda c: c.fork(2, forkable=True), "context.fork", {"count": 2, "forkable": True}, {"contexts": [CONTEXT, CONTEXT]}),
             (lambda c: c.checkpoint("k", files=False), "context.checkpoint", {"checkpoint": "k", "files": False}, CHECKPOINT),
             (lambda c: c.rollback("k"), "context.rollback", {"checkpoint": "k"}, CONTEXT),
@@ -65,6 +68,9 @@ class Asked(ContextCase):
                          ("c1", 3, True, 7, "c0", 2, None))
         self.assertEqual((gave["context.interrupt"], gave["context.complete"], gave["context.describe"]),
                          (True, cloche.Completions(["import"], 0, 2), [cloche.Variable("x", "int", "1")]))
+        self.assertEqual((gave["context.inspect"], gave["context.isComplete"], gave["context.history"]),
+                         (cloche.Inspection({"text/plain": "i"}), cloche.Completeness("incomplete", "    "), [cloche.HistoryEntry(3, "x")]))
+        self.assertEqual((gave["context.inspect"].found, gave["context.inspect"].text), (True, "i"))
         self.assertEqual([copy.name for copy in gave["context.fork"]], ["c1", "c1"])
         self.assertEqual((gave["context.checkpoint"].name, gave["context.checkpoints"][0].files, gave["context.forget"]), ("k", True, "k"))
 

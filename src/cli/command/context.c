@@ -1,5 +1,5 @@
-/* cloche context create, list, get, delete, restart, interrupt, describe, fork, checkpoint,
- * checkpoints, rollback, forget. Runs in: the CLI, as its user. */
+/* cloche context create, list, get, delete, restart, interrupt, describe, inspect, is-complete,
+ * history, fork, checkpoint, checkpoints, rollback, forget. Runs in: the CLI, as its user. */
 #include "cli/options/options.h"
 #include "cli/output/print.h"
 #include "cli/sandbox/prefix.h"
@@ -59,6 +59,20 @@ static void print_variable(const json_t *variable)
         print_name(stdout, sandbox_text(variable, "type"));
         printf("  ");
         print_name(stdout, sandbox_text(variable, "summary"));
+        putchar('\n');
+}
+
+/* Further lines of a cell stand below its first. */
+static void print_cell(const json_t *entry)
+{
+        const char *code = sandbox_text(entry, "code"), *end;
+
+        printf("%6lld  ", number(entry, "count"));
+        for (; (end = strchr(code, '\n')); code = end + 1) {
+                print_bytes(stdout, code, (size_t)(end - code), PRINT_TEXT);
+                printf("\n%8s", "");
+        }
+        print_bytes(stdout, code, strlen(code), PRINT_TEXT);
         putchar('\n');
 }
 
@@ -204,6 +218,82 @@ static int describe(struct cli_request *request)
         return request_rows(request, "context.describe", context_params(request), "variables", print_variable);
 }
 
+/* -- looks at code -------------------------------------------------------------------------------------------- */
+
+static json_t *code_params(const struct cli_request *request)
+{
+        json_t *params = context_params(request), *code = json_stringn(request->code, request->code_size);
+
+        if (!code)
+                cli_bad("the code is not UTF-8");
+        else if (params && json_object_set_new(params, "code", code) == 0)
+                return params;
+        json_decref(params);
+        return NULL;
+}
+
+static int inspect(struct cli_request *request)
+{
+        json_t *params = code_params(request), *answer = NULL;
+        const char *text;
+        int code;
+
+        if (!params)
+                return CLI_BAD_INPUT;
+        if (request->sandbox.at != UINT64_MAX)
+                json_object_set_new(params, "at", json_integer((json_int_t)request->sandbox.at));
+        if (request->sandbox.has_source)
+                json_object_set_new(params, "detail", json_integer(1));
+        code = request_for(request, "context.inspect", params, &answer);
+        text = json_string_value(json_object_get(json_object_get(answer, "data"), "text/plain"));
+        if (code == 0 && request->json) {
+                sandbox_print_json(answer);
+        } else if (code == 0 && text) {
+                print_bytes(stdout, text, strlen(text), PRINT_TEXT);
+                putchar('\n');
+        }
+        if (code == 0 && !json_is_true(json_object_get(answer, "found"))) {
+                cli_bad("there is no such name in the context \"%s\"", request->positional[1]);
+                code = 1;
+        }
+        json_decref(answer);
+        return code;
+}
+
+static int is_complete(struct cli_request *request)
+{
+        json_t *params = code_params(request), *answer = NULL;
+        const char *status;
+        int code;
+
+        if (!params)
+                return CLI_BAD_INPUT;
+        code = request_for(request, "context.isComplete", params, &answer);
+        if (code)
+                return code;
+        status = sandbox_text(answer, "status");
+        if (request->json) {
+                sandbox_print_json(answer);
+        } else {
+                print_name(stdout, status);
+                putchar('\n');
+        }
+        code = strcmp(status, "complete") != 0;
+        json_decref(answer);
+        return code;
+}
+
+static int history(struct cli_request *request)
+{
+        json_t *params = context_params(request);
+
+        if (params && request->sandbox.rows_max)
+                json_object_set_new(params, "limit", json_integer((json_int_t)request->sandbox.rows_max));
+        return request_rows(request, "context.history", params, "entries", print_cell);
+}
+
+/* -- forks and checkpoints ------------------------------------------------------------------------------------ */
+
 static int fork_context(struct cli_request *request)
 {
         json_t *params = context_params(request);
@@ -327,6 +417,29 @@ const struct cli_handler command_context_interrupt = {
 };
 const struct cli_handler command_context_describe = {
         .run = describe,
+        .of_existing = 1,
+        .expected = A_CONTEXT,
+        .positional_min = 2,
+        .positional_max = 2,
+};
+const struct cli_handler command_context_inspect = {
+        .run = inspect,
+        .of_existing = 1,
+        .expected = A_CONTEXT,
+        .positional_min = 2,
+        .positional_max = 2,
+        .needs_code = 1,
+};
+const struct cli_handler command_context_is_complete = {
+        .run = is_complete,
+        .of_existing = 1,
+        .expected = A_CONTEXT,
+        .positional_min = 2,
+        .positional_max = 2,
+        .needs_code = 1,
+};
+const struct cli_handler command_context_history = {
+        .run = history,
         .of_existing = 1,
         .expected = A_CONTEXT,
         .positional_min = 2,

@@ -15,7 +15,7 @@
 
 void sandbox_options_init(struct sandbox_options *words)
 {
-        words->idle_ms = words->lifetime_ms = words->startup.ready_ms = UINT64_MAX;
+        words->idle_ms = words->lifetime_ms = words->startup.ready_ms = words->at = UINT64_MAX;
 }
 
 void sandbox_options_done(struct sandbox_options *words)

@@ -17,14 +17,14 @@ struct sandbox_options {
         const char *order, *after;                                                        /* NULL: not given */
         uint64_t rows_max;                                                                /* 0: not given */
         uint64_t expose, unexpose, depth, count, size_bytes;                              /* 0: not given */
-        uint64_t idle_ms, lifetime_ms;                                                    /* UINT64_MAX: not given */
+        uint64_t idle_ms, lifetime_ms, at;                                                /* UINT64_MAX: not given */
         const char *idle_action, *end_action, *snapshot;                                  /* NULL: not given */
         struct {
                 const char *start, *ready; /* NULL: not given; "": none */
                 uint64_t ready_ms;         /* UINT64_MAX: not given */
         } startup;                         /* of an image */
         int input, terminal, follow, none, log, no_replay, forkable, no_files, allow_errors, restart, is_sync,
-                is_unsaved, is_without_memory, is_writable_root, is_root, is_reverse, is_replacing;
+                is_unsaved, is_without_memory, is_writable_root, is_root, is_reverse, is_replacing, has_source;
 };
 
 void sandbox_options_init(struct sandbox_options *words);

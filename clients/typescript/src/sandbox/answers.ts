@@ -2,8 +2,8 @@
 import type { Entry, Existence, Process, Context, StreamEvents } from '../generated/answers.js'
 
 export type {
-  Answers, Cell as CellResult, CellError, Checkpoint as CheckpointInfo, Command as CommandResult, Context as ContextInfo, Decision as NetworkDecision, Display,
-  Entry as FileEntry, ExposedPort, FileChange, InputRequest as Question, Logs as ProcessLogs, Omitted, Process as ProcessInfo, Sandbox as SandboxInfo,
+  Answers, Cell as CellResult, CellError, Checkpoint as CheckpointInfo, Command as CommandResult, Completeness, Context as ContextInfo, Decision as NetworkDecision, Display,
+  Entry as FileEntry, ExposedPort, FileChange, HistoryEntry, InputRequest as Question, Inspection, Logs as ProcessLogs, Omitted, Process as ProcessInfo, Sandbox as SandboxInfo,
   SandboxVolume, Session as SessionInfo, Snapshot as SnapshotInfo, StreamEvents, TextOrBytes, Variable, Volume as VolumeInfo, VolumeUsage
 } from '../generated/answers.js'
 

@@ -1,10 +1,10 @@
 // Contexts of a sandbox as objects: persistent interpreters, each by its name.
 import {
-  type Ask, type ContextCheckpointParams, type ContextCreateParams, type ContextForkParams, ContextOperations, type ContextRunParams
+  type Ask, type ContextCheckpointParams, type ContextCreateParams, type ContextForkParams, type ContextInspectParams, ContextOperations, type ContextRunParams
 } from '../generated/sandbox.js'
 import type { Prefix } from '../client.js'
 import type { Asking, OperationOptions } from '../internal/asking.js'
-import type { Answers, CellEvent, CellResult, CheckpointInfo, ContextInfo, Question, Variable } from './answers.js'
+import type { Answers, CellEvent, CellResult, CheckpointInfo, Completeness, ContextInfo, HistoryEntry, Inspection, Question, Variable } from './answers.js'
 
 /** Returns a cell's input; null or undefined: there is none. */
 export type Answerer = (question: Question) => string | null | undefined | Promise<string | null | undefined>
@@ -88,6 +88,21 @@ export class ContextHandle {
   /** Its variables. */
   async describe (options: OperationOptions = {}): Promise<Variable[]> {
     return (await this.all.describe({ context: this.name }, options)).variables
+  }
+
+  /** Describes the name at a place of a piece of code, without running it; `at` counts code points. With `detail: 1` its source too. */
+  async inspect (code: string, params: Omit<ContextInspectParams, 'context' | 'code'> = {}, options: OperationOptions = {}): Promise<Inspection> {
+    return await this.all.inspect({ context: this.name, code, ...params }, options)
+  }
+
+  /** Asks the language's own parser if code is a whole cell. */
+  async isComplete (code: string, options: OperationOptions = {}): Promise<Completeness> {
+    return await this.all.isComplete({ context: this.name, code }, options)
+  }
+
+  /** The code of its last cells, of all clients, newest last. */
+  async history (limit?: number, options: OperationOptions = {}): Promise<HistoryEntry[]> {
+    return (await this.all.history({ context: this.name, limit }, options)).entries
   }
 
   /** Live copies, each in a box of its own with a copy of the workspace. It must be forkable. */
