@@ -4,7 +4,7 @@ import os
 import signal
 
 from boxes import Terminal, daemon, ok
-from cloche import bad_input, cli, equal
+from cloche import bad_input, cli, equal, start
 
 TIMEOUT = 180
 
@@ -63,6 +63,74 @@ def completion():
         terminal.type(b"length()\n")
         terminal.until(b"\r\n3\r\n")
         leave(terminal)
+
+
+def wholes():
+    """The language's parser decides where a cell ends, also where brackets and indentation would not tell."""
+    with python("--sandbox", "box") as terminal:
+        terminal.type(b"text = \'\'\'(\n")
+        terminal.until(b"... ")
+        terminal.type(b"\n\'\'\'; len(text) + 40\n")
+        terminal.until(b"\r\n43\r\n")
+        terminal.type(b"'[' '{'; 7 * 8  # (\n")
+        terminal.until(b"\r\n56\r\n")
+        terminal.type(b"x = )\n")
+        terminal.until(b"SyntaxError")
+        leave(terminal)
+    with Terminal("repl", "javascript", "--sandbox", "box") as terminal:
+        terminal.until(b">>> ")
+        terminal.type(b"const f = (n) => {\n")
+        terminal.until(b"... ")
+        terminal.type(b"\n  return /[(]/.test('(') ? n : 0\n}; f(45)\n")
+        terminal.until(b"\r\n45\r\n")
+        terminal.type(b"f?\n")  # a question only in Python
+        terminal.until(b"... ")
+        terminal.type(b"46 : 0\n")
+        terminal.until(b"\r\n46\r\n")
+        terminal.type(b"f\x1bh")  # Alt-H
+        terminal.until(b"Signature: f(n)\r\nType: function\r\n")
+        terminal.type(b"(47)\n")
+        terminal.until(b"\r\n47\r\n")
+        leave(terminal)
+
+
+def descriptions():
+    with python("--sandbox", "box") as terminal:
+        terminal.type(b"def add(a, b=2):\n    'Of \\x1b[2J add.'\n    return a + b\n\n")
+        terminal.until(b">>> ")
+        terminal.type(b"add?\n")
+        terminal.until(b"Signature: add(a, b=2)\r\nDocstring: Of \\x1b[2J add.\r\nType: function\r\n")
+        terminal.type(b"add??\n")
+        terminal.until(b"Source:\r\ndef add(a, b=2):\r\n    'Of ")
+        terminal.type(b"'\xc3\xa9'; add(3)\x1b[D\x1b[D\x1b[D\x1bh")  # the cursor is at the end of the name
+        terminal.until(b"Signature: add(a, b=2)")
+        terminal.type(b"\n")
+        terminal.until(b"\r\n5\r\n")
+        terminal.type(b"nosuch\x1bh")
+        terminal.until(b"no such name here")
+        terminal.type(b"\x03")
+        leave(terminal)
+
+
+def cells_of_others():
+    ok("context", "create", "box", "shared")
+    ok("context", "run", "box", "--context", "shared", "-c", "z = 'of ' + 'another'\nz")
+    with python("--sandbox", "box", "--context", "shared") as terminal:
+        terminal.type(b"\x10\x10\n")  # Ctrl-P: the first line of that cell
+        terminal.until(b">>> ")
+        terminal.type(b"z\n")
+        terminal.until(b"'of another'")
+        terminal.until(b">>> ")
+        busy = start("context", "run", "box", "--context", "shared", "-c", "print('begun', flush=True); import time; time.sleep(100)")
+        equal(busy.stdout.readline(), b"begun\n")
+        terminal.type(b"(\n")  # the parser cannot be asked while that cell runs
+        terminal.until(b"... ")
+        ok("context", "interrupt", "box", "shared")
+        busy.communicate()
+        terminal.type(b"48)\n")
+        terminal.until(b"\r\n48\r\n")
+        leave(terminal)
+    ok("context", "delete", "box", "shared")
 
 
 def interrupts():
@@ -169,7 +237,7 @@ def test_typed_cells():
     os.environ.update(XDG_STATE_HOME=os.path.abspath("xdg"), LC_ALL="C.UTF-8")
     with daemon():
         ok("sandbox", "create", "box")
-        for part in (cells, completion, interrupts, questions, pictures, history, named_and_own, piped):
+        for part in (cells, completion, wholes, descriptions, cells_of_others, interrupts, questions, pictures, history, named_and_own, piped):
             print("--", part.__name__, flush=True)
             part()
             equal(contexts(), ["mine"] if part in (named_and_own, piped) else [])

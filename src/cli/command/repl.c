@@ -10,6 +10,7 @@
 #include "cli/run/xdg.h"
 #include "cli/sandbox/prompt.h"
 
+#include <ctype.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +28,30 @@ struct repl {
         struct buf typed; /* the cell so far */
 };
 
+/* Ask about code in the context; quietly, for the answer only helps. 0, or the exit code. */
+static int ask(struct repl *r, const char *method, const char *code, size_t size, json_t *more, json_t **ret)
+{
+        struct follow follow = {.client = &r->client, .is_quiet = 1};
+        json_t *text = json_stringn(code, size);
+
+        *ret = NULL;
+        if (!text || !more) {
+                json_decref(text);
+                json_decref(more);
+                return -1;
+        }
+        json_object_set_new(more, "sandbox", json_string(r->target.sandbox));
+        json_object_set_new(more, "context", json_string(r->target.context));
+        json_object_set_new(more, "code", text);
+        return follow_request(&follow, method, more, ret);
+}
+
 /* -- completion ----------------------------------------------------------------------------------------------- */
+
+static int is_word(char c)
+{
+        return isalnum((unsigned char)c) || c == '_' || c & 0x80;
+}
 
 /* Completions come from a guest: none may contain terminal controls. */
 static int is_typable(const char *text)
@@ -59,25 +83,64 @@ static int take_matches(const json_t *answer, size_t at, size_t before, struct p
 static int complete_line(void *data, const char *line, size_t size, struct prompt_matches *ret)
 {
         struct repl *r = data;
-        struct follow follow = {.client = &r->client};
         size_t before = utf8_count(r->typed.data, r->typed.size);
         _cleanup_buf_ struct buf code = BUF_INIT(CELL_BYTES_MAX);
-        json_t *answer = NULL, *text;
+        json_t *answer = NULL;
         int code_of;
 
         if (buf_append(&code, r->typed.data, r->typed.size) < 0 || buf_append(&code, line, size) < 0)
                 return -1;
-        text = json_stringn(code.data, code.size);
-        if (!text)
-                return -1;
-        code_of = follow_request(&follow, "context.complete",
-                                 json_pack("{s:s, s:s, s:o}", "sandbox", r->target.sandbox, "context",
-                                           r->target.context, "code", text),
-                                 &answer);
+        code_of = ask(r, "context.complete", code.data, code.size, json_object(), &answer);
         if (code_of == 0)
                 code_of = take_matches(answer, before + utf8_count(line, size), before, ret);
         json_decref(answer);
         return code_of;
+}
+
+/* -- descriptions --------------------------------------------------------------------------------------------- */
+
+/* Print the description of the name at this place, in bytes. 1: there is one. */
+static int print_description(struct repl *r, const char *code, size_t size, size_t at, int has_source)
+{
+        json_t *answer = NULL;
+        const char *text;
+
+        if (ask(r, "context.inspect", code, size,
+                json_pack("{s:I, s:i}", "at", (json_int_t)utf8_count(code, at), "detail", has_source), &answer) != 0)
+                return 0;
+        text = json_string_value(json_object_get(json_object_get(answer, "data"), "text/plain"));
+        if (text) {
+                print_bytes(stdout, text, strlen(text), PRINT_TEXT);
+                printf("\n\n");
+                fflush(stdout);
+        }
+        json_decref(answer);
+        return text != NULL;
+}
+
+static void describe_name(void *data, const char *line, size_t size, size_t at)
+{
+        struct repl *r = data;
+        _cleanup_buf_ struct buf code = BUF_INIT(CELL_BYTES_MAX);
+
+        if (buf_append(&code, r->typed.data, r->typed.size) < 0 || buf_append(&code, line, size) < 0 ||
+            !print_description(r, code.data, code.size, r->typed.size + at, 0))
+                printf("no such name here\n");
+}
+
+/* NAME? and NAME??, as IPython has them; 1: it was one, and its description is printed. */
+static int is_question(struct repl *r, const char *code, size_t size)
+{
+        size_t name = 0, end;
+
+        while (size > 0 && strchr(" \t\r\n", code[size - 1]))
+                size--;
+        while (name < size && (is_word(code[name]) || code[name] == '.'))
+                name++;
+        for (end = name; end < size && code[end] == '?'; end++)
+                ;
+        return strcmp(r->target.language, "python") == 0 && name > 0 && end == size &&
+               (end - name == 1 || end - name == 2) && print_description(r, code, name, name, end - name == 2);
 }
 
 /* -- cells ---------------------------------------------------------------------------------------------------- */
@@ -108,6 +171,22 @@ static int is_blank(const struct buf *text)
         return 1;
 }
 
+/* The language's parser decides, unless it cannot be asked (a cell of another client runs) or does
+ * not know. Code with a mistake is run, which tells the mistake. */
+static int goes_on(struct repl *r, size_t size)
+{
+        json_t *answer = NULL;
+        int code = ask(r, "context.isComplete", r->typed.data, size, json_object(), &answer), result;
+        const char *status = json_string_value(json_object_get(answer, "status"));
+
+        if (code == 0 && status && strcmp(status, "unknown") != 0)
+                result = strcmp(status, "incomplete") == 0;
+        else
+                result = is_incomplete(r->target.language, r->typed.data, size);
+        json_decref(answer);
+        return result;
+}
+
 static int take_line(struct repl *r, const char *line, size_t size)
 {
         size_t whole;
@@ -115,9 +194,9 @@ static int take_line(struct repl *r, const char *line, size_t size)
         if (buf_append(&r->typed, line, size) < 0)
                 return cli_bad("the cell has more than %u bytes", CELL_BYTES_MAX), 1;
         whole = r->typed.size - (r->typed.data[r->typed.size - 1] == '\n');
-        if (is_blank(&r->typed))
+        if (is_blank(&r->typed) || is_question(r, r->typed.data, whole))
                 buf_consume(&r->typed, r->typed.size);
-        else if (!is_incomplete(r->target.language, r->typed.data, whole))
+        else if (!goes_on(r, whole))
                 return run_typed(r);
         return 0;
 }
@@ -143,6 +222,32 @@ static int type_cells(struct repl *r, struct prompt *prompt)
         return code;
 }
 
+/* Lines of the context's last cells, of all clients, are offered like those typed here. */
+static void remember_cells(struct repl *r, struct prompt *prompt)
+{
+        struct follow follow = {.client = &r->client, .is_quiet = 1};
+        json_t *answer = NULL, *entry;
+        size_t i;
+
+        (void)follow_request(&follow, "context.history",
+                             json_pack("{s:s, s:s}", "sandbox", r->target.sandbox, "context", r->target.context),
+                             &answer);
+        json_array_foreach (json_object_get(answer, "entries"), i, entry) {
+                char *code = strdup(sandbox_text(entry, "code")), *at = code, *line;
+
+                while (at && (line = strsep(&at, "\n")))
+                        if (*line && is_typable(line)) {
+                                char *whole = NULL;
+
+                                if (asprintf(&whole, "%s\n", line) > 0)
+                                        prompt_remember(prompt, whole);
+                                free(whole);
+                        }
+                free(code);
+        }
+        json_decref(answer);
+}
+
 static int converse(struct repl *r)
 {
         char state[XDG_PATH_BYTES], file[XDG_PATH_BYTES + 40];
@@ -153,11 +258,13 @@ static int converse(struct repl *r)
         int code;
 
         snprintf(file, sizeof(file), "%s/history-%s", state, r->target.language);
-        prompt = prompt_new(has_history ? file : NULL, complete_line, r);
+        prompt = prompt_new(has_history ? file : NULL,
+                            &(struct prompt_help){.complete = complete_line, .describe = describe_name, .data = r});
         if (!prompt)
                 return cli_bad("no memory for a prompt"), 1;
-        printf("%s in sandbox %s, context %s. Tab completes, Ctrl-C interrupts, Ctrl-D ends.\n", r->target.language,
-               r->target.sandbox, r->target.context);
+        remember_cells(r, prompt);
+        printf("%s in sandbox %s, context %s. Tab completes, Alt-H describes, Ctrl-C interrupts, Ctrl-D ends.\n",
+               r->target.language, r->target.sandbox, r->target.context);
         fflush(stdout);
         code = type_cells(r, prompt);
         prompt_free(prompt);

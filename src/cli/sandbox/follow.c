@@ -334,7 +334,7 @@ int follow_run(struct follow *f, json_int_t id, json_t **ret)
                 return f->code;
         if (f->terminal)
                 terminal_restore(f->terminal);
-        r = sandbox_fail(&e);
+        r = f->is_quiet ? 1 : sandbox_fail(&e);
         return f->code ? f->code : r;
 }
 

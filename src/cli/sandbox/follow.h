@@ -22,6 +22,7 @@ struct follow {
                         const struct daemon_message *message); /* not for output: 0, or the exit code; NULL: none */
         int ends_unread;  /* end as soon as our output is closed; otherwise at the next write */
         int takes_output; /* on_event also receives output, instead of our streams */
+        int is_quiet;     /* an error of the request is told by the exit code only */
         void *data;
         const char *context;   /* SIGINT interrupts the running cell, a second one ends the request; NULL: the first one
                                   ends it */

@@ -27,8 +27,7 @@ struct prompt {
         char *file, *text;
         int signal_fd;
         enum prompt_end end; /* the reason why no character arrived */
-        int (*complete)(void *data, const char *line, size_t size, struct prompt_matches *ret);
-        void *data;
+        struct prompt_help help;
 };
 
 static struct prompt *of(EditLine *editor)
@@ -163,12 +162,25 @@ static unsigned char complete(EditLine *editor, int character)
         (void)character;
         if (strspn(line->buffer, " \t") >= size)
                 return el_insertstr(editor, "    ") == 0 ? CC_REFRESH : CC_ERROR;
-        if (p->complete(p->data, line->buffer, size, &matches) == 0 && matches.count > 0)
+        if (p->help.complete(p->help.data, line->buffer, size, &matches) == 0 && matches.count > 0)
                 result = put_match(editor, &matches);
         for (size_t i = 0; i < matches.count; i++)
                 free(matches.texts[i]);
         free(matches.texts);
         return result;
+}
+
+static unsigned char describe(EditLine *editor, int character)
+{
+        struct prompt *p = of(editor);
+        const LineInfo *line = el_line(editor);
+
+        (void)character;
+        putchar('\n');
+        p->help.describe(p->help.data, line->buffer, (size_t)(line->lastchar - line->buffer),
+                         (size_t)(line->cursor - line->buffer));
+        fflush(stdout);
+        return CC_REDISPLAY;
 }
 
 /* -- lines ---------------------------------------------------------------------------------------------------- */
@@ -188,7 +200,10 @@ static void set_up(struct prompt *p)
         el_set(p->editor, EL_HIST, history, p->history);
         el_wset(p->editor, EL_ADDFN, L"cloche-complete", L"what could stand here",
                 complete); /* el_set would leak a copy of both */
+        el_wset(p->editor, EL_ADDFN, L"cloche-describe", L"what the name at the cursor is", describe);
         el_set(p->editor, EL_BIND, "^I", "cloche-complete", NULL);
+        el_set(p->editor, EL_BIND, "^[h", "cloche-describe", NULL);
+        el_set(p->editor, EL_BIND, "^[H", "cloche-describe", NULL);
         el_set(p->editor, EL_BIND, "^R", "em-inc-search-prev", NULL);
         history(p->history, &p->event, H_SETSIZE, HISTORY_LINES);
         history(p->history, &p->event, H_SETUNIQUE, 1);
@@ -197,9 +212,7 @@ static void set_up(struct prompt *p)
         el_source(p->editor, NULL);
 }
 
-struct prompt *prompt_new(const char *file,
-                          int (*find_matches)(void *data, const char *line, size_t size, struct prompt_matches *ret),
-                          void *data)
+struct prompt *prompt_new(const char *file, const struct prompt_help *help)
 {
         struct prompt *p = calloc(1, sizeof(*p));
 
@@ -208,10 +221,7 @@ struct prompt *prompt_new(const char *file,
         /* The terminal uses multibyte characters; a single-byte locale would break them. */
         if (!setlocale(LC_CTYPE, "") || MB_CUR_MAX == 1)
                 setlocale(LC_CTYPE, "C.UTF-8");
-        *p = (struct prompt){.complete = find_matches,
-                             .data = data,
-                             .file = file ? strdup(file) : NULL,
-                             .signal_fd = signals_open()};
+        *p = (struct prompt){.help = *help, .file = file ? strdup(file) : NULL, .signal_fd = signals_open()};
         p->history = history_init();
         p->editor = el_init("cloche", stdin, stdout, stderr);
         if (p->signal_fd >= 0 && p->history && p->editor) {
@@ -236,6 +246,16 @@ void prompt_free(struct prompt *p)
         free(p->file);
         free(p->text);
         free(p);
+}
+
+void prompt_remember(struct prompt *p, const char *line)
+{
+        int r;
+
+        for (r = history(p->history, &p->event, H_FIRST); r >= 0; r = history(p->history, &p->event, H_NEXT))
+                if (strcmp(p->event.str, line) == 0)
+                        return;
+        history(p->history, &p->event, H_ENTER, line);
 }
 
 enum prompt_end prompt_read(struct prompt *p, const char *text, const char **ret, size_t *ret_size)

@@ -13,12 +13,19 @@ struct prompt_matches {
 
 struct prompt;
 
-/* complete: called with the line up to the cursor; 0, or no completion. history: a file, NULL:
- * none. NULL when out of memory. */
-struct prompt *prompt_new(const char *history,
-                          int (*complete)(void *data, const char *line, size_t size, struct prompt_matches *ret),
-                          void *data);
+/* Called while a line is typed, with the line and the place of the cursor in it. complete: 0, or no
+ * completion. describe: prints lines about the name there. */
+struct prompt_help {
+        int (*complete)(void *data, const char *line, size_t at, struct prompt_matches *ret);
+        void (*describe)(void *data, const char *line, size_t size, size_t at);
+        void *data;
+};
+
+/* history: a file, NULL: none. NULL when out of memory. */
+struct prompt *prompt_new(const char *history, const struct prompt_help *help);
 void prompt_free(struct prompt *p);
+/* Offer a line that was typed elsewhere, unless the history has it. */
+void prompt_remember(struct prompt *p, const char *line);
 
 enum prompt_end { PROMPT_LINE, PROMPT_OVER, PROMPT_INTERRUPTED, PROMPT_SIGNALLED };
 
