@@ -30,6 +30,8 @@ def copies_have_everything_and_go_their_own_way(n):
         assert made["forkedFrom"] == "c" and made["state"] == "idle" and made["executionCount"] == 1 and made["language"] == "python" and made["forkable"] is False, made
         assert n.value("x, os.getcwd(), open('f').read(), os.environ['WORD'], In[1][:6]", name) == "(['c'], '/workspace/sub', 'of c', 'kept', 'import')"
     assert n.run("x.append('one'); open('f', 'w').write('of one')", one)["executionCount"] == 3
+    counts = [[entry["count"] for entry in n.call("context.history", context=name)["entries"]] for name in ("c", one, two)]
+    assert counts == [[1], [1, 2, 3], [1, 2]], counts
     assert [n.value("x, open('/workspace/sub/f').read()", name) for name in ("c", one, two)] == ["(['c'], 'of c')", "(['c', 'one'], 'of one')", "(['c'], 'of c')"]
     assert n.shell("cat /workspace/sub/f") == "of c" and n.value("os.path.exists('/tmp/f')", one) == "False", "the sandbox's files are the original's; a copy is of /workspace"
     n.call("file.write", path="later", content="x")

@@ -473,7 +473,7 @@ def test_a_look_wakes_nobody():
         frames.call("context.create", sandbox="a", language="bash", context="c")
         output = frames.call("exec", sandbox="a", command="echo out")["output"]
         looks = (("sandbox.get", {}), ("process.list", {}), ("process.get", {"process": "p"}), ("process.logs", {"process": "p"}), ("session.list", {}),
-                 ("context.list", {}), ("context.get", {"context": "c"}), ("output.read", {"output": output, "stream": "stdout"}), ("network.log", {}))
+                 ("context.list", {}), ("context.get", {"context": "c"}), ("context.history", {"context": "c"}), ("output.read", {"output": output, "stream": "stdout"}), ("network.log", {}))
         for kind in ("memory", "files", "stopped"):
             if kind == "stopped":
                 frames.call("sandbox.stop", sandbox="a")
