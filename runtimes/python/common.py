@@ -9,7 +9,9 @@ import sys
 
 traces = part("traces")
 FUTURES = sum({getattr(__future__, name).compiler_flag for name in __future__.all_feature_names})
-ONLY_AST = 0x400
+ONLY_AST, TOP_LEVEL_AWAIT = 0x400, 0x2000
+BLOCKS = tuple(getattr(ast, name) for name in (
+    "FunctionDef", "AsyncFunctionDef", "ClassDef", "For", "AsyncFor", "While", "If", "With", "AsyncWith", "Try", "TryStar", "Match") if hasattr(ast, name))
 CHART = "application/vnd.cloche.chart+json"
 MAX_JSON_NODES = 10000
 MAX_GAP = 10000
@@ -111,6 +113,23 @@ def assigned(node):
 def held(text):
     """In linecache: the lines are made when they are wanted."""
     return lambda: text
+
+
+def judged(code):
+    """(status, blanks for the next line) of code that is Python as it stands; None for other code. Like a prompt of Python's,
+    a block goes on until an empty line."""
+    import warnings
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            body = compile(code + "\n", "<cell>", "exec", ONLY_AST | TOP_LEVEL_AWAIT, True).body
+        except (SyntaxError, OverflowError, ValueError, MemoryError, RecursionError):
+            return None
+    last = code[code.rstrip().rfind("\n") + 1:]
+    blanks = last[:len(last) - len(last.lstrip(" \t"))]
+    if body and isinstance(body[-1], BLOCKS) and blanks and "\n" not in last:
+        return "incomplete", blanks
+    return "complete", ""
 
 
 class Quit:

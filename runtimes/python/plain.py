@@ -7,8 +7,7 @@ import re
 import sys
 
 common = part("common")
-CHART, ONLY_AST = common["CHART"], common["ONLY_AST"]
-TOP_LEVEL_AWAIT = 0x2000
+CHART, ONLY_AST, TOP_LEVEL_AWAIT = common["CHART"], common["ONLY_AST"], common["TOP_LEVEL_AWAIT"]
 RESULTS_KEPT, RESULTS_DROPPED = 1000, 200
 MAX_MATCHES = 500
 REPRS = {"text/html": "_repr_html_", "text/markdown": "_repr_markdown_", "text/latex": "_repr_latex_", "image/svg+xml": "_repr_svg_",
@@ -80,17 +79,17 @@ class Shell(common["Cells"]):
     def judge(self, code):
         import codeop
         import warnings
+        known = common["judged"](code)
+        if known:
+            return known
         compiler = codeop.CommandCompiler()
         compiler.compiler.flags |= TOP_LEVEL_AWAIT
-        lines = code.split("\n")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            is_whole = compiler(code, "<cell>", "exec") is not None
-        last = next((line for line in reversed(lines) if line.strip()), "")
+            compiler(code, "<cell>", "exec")  # an error is one of the code, not of its end
+        last = code.rstrip().rpartition("\n")[2]
         blanks = last[:len(last) - len(last.lstrip(" \t"))]
-        if is_whole and not (blanks and lines[-1].strip()):
-            return "complete", ""
-        return "incomplete", blanks + "    " if last.rstrip().endswith(":") else blanks  # an empty line ends a block
+        return "incomplete", blanks + "    " if last.endswith(":") else blanks
 
     # ---- results ----
 

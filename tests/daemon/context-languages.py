@@ -123,6 +123,7 @@ def looks(n, row):
     name, part = row["looks"]
     found = n.call("context.inspect", context="c", code="\u00e9 " + name + " ", at=2 + len(name), detail=1)
     assert found["found"] is True and list(found["data"]) == ["text/plain"] and part in found["data"]["text/plain"], found
+    assert n.call("context.inspect", context="c", code=name, at=2 ** 53 - 1)["found"], "a place behind the code is its end"
     assert n.call("context.inspect", context="c", code="nosuchname_") == {"found": False, "data": {}}
     for code, status in ((row["keep"], "complete"), (row["more"], "incomplete"), (")", "invalid")):
         judged = n.call("context.isComplete", context="c", code=code)

@@ -140,7 +140,7 @@ def looks_answered_in_the_agents_place(n):
         n.run(PRELUDE + "from IPython.core.inputtransformer2 import TransformerManager\n"
               f"def check_complete(self, code):\n    say({{'id': {LOOK}, 'result': json.loads({json.dumps(answer)!r})}})\n    time.sleep(1000)\n"
               "TransformerManager.check_complete = check_complete", f"d{i}")
-        assert n.call("context.isComplete", context=f"d{i}", code="x") == judged, answer
+        assert n.call("context.isComplete", context=f"d{i}", code="%time") == judged, answer
         n.delete(f"d{i}")
     assert n.value("6 * 7", "beside") == "42"
 

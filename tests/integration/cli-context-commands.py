@@ -112,6 +112,8 @@ def lives():
     equal(ok("context", "history", "box", made, "--limit", "1"), b"     2  def f(a):\n            '''Of \\x1b[2J f.'''\n            return a\n")
     equal([row["count"] for row in rows("context", "history", "box", made)], [1, 2])
     bad_input("context", "inspect", "box", made, says="code")
+    for command in ("inspect", "is-complete"):
+        bad_input("context", command, "box", made, "-", stdin=b"y\xff", says="not UTF-8")
     equal(rows("context", "interrupt", "box", made)["interrupted"], False)
     ok("context", "restart", "box", made)
     assert "NameError" in run("--context", made, code="y")[2]

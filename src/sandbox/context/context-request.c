@@ -314,9 +314,10 @@ int handle_CONTEXT_INPUT(struct sandbox_request *request, struct cloche_err *e)
 static json_t *complete_params(struct context_task *task)
 {
         const struct sandbox_request *request = from(task)->request;
+        uint64_t at = sandbox_request_count(request, "at", AT_END);
 
         return json_pack("{s:s, s:I}", "code", sandbox_request_text(request, "code"), "at",
-                         (json_int_t)sandbox_request_count(request, "at", AT_END));
+                         (json_int_t)(at < AT_END ? at : AT_END));
 }
 
 static json_t *no_params(struct context_task *task)

@@ -525,7 +525,8 @@ class Looks(SharedCase):
     def test_is_complete(self):
         for code, status, indent in (("x = 1", "complete", ""), ("x = (", "incomplete", ""), ("def f():", "incomplete", "    "), ("for i in x:\n    i", "incomplete", "    "),
                                      ("for i in x:\n    i\n", "complete", ""), ("x = '''abc", "incomplete", ""), ("x = )", "invalid", ""), ("await f()", "complete", ""),
-                                     ("@d", "incomplete", ""), ("# a", "complete", ""), ("for i in x: i\n", "complete", "")):
+                                     ("@d", "incomplete", ""), ("# a", "complete", ""), ("f(\n    1)", "complete", ""),
+                                     ("x = \'\'\'\n  a\'\'\'", "complete", ""), ("if x:\n    f(\n  1)", "incomplete", "  "), ("class A:\n    x = 1\n\n", "complete", ""), ("\n\n", "complete", ""), ("for i in x: i\n", "complete", "")):
             self.assertEqual(self.result("isComplete", code=code), {"status": status, "indent": indent}, code)
         self.run_cell("import warnings\nwarnings.simplefilter('error')\nx = 1")
         self.assertEqual(self.result("isComplete", code="x = 2; 1/0")["status"], "complete")
