@@ -14,14 +14,25 @@ NOTHING = object()
 PATH = re.compile(r"[^\W\d]\w*(?:\s*\.\s*[^\W\d]\w*)*")
 RECEIVER = re.compile(r"^\(\$\w+(?:,\s*/)?(?:,\s*)?")
 INDENT = re.compile(r"[ \t]*")
-CLASS_DICT, MRO, CLASS_TEXT, FLAGS = (type.__dict__[name].__get__ for name in ("__dict__", "__mro__", "__text_signature__", "__flags__"))
+CLASS_DICT, MRO, CLASS_NAME, CLASS_TEXT, FLAGS = (
+    type.__dict__[name].__get__ for name in ("__dict__", "__mro__", "__name__", "__text_signature__", "__flags__"))
 MADE_BY_PYTHON = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 MODULE_DICT = types.ModuleType.__dict__["__dict__"].__get__
 Function, Method = types.FunctionType, types.MethodType
+Static, OfClass = staticmethod, classmethod
+cleandoc, getblock = inspect.cleandoc, inspect.getblock
 NATIVE = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType, types.ClassMethodDescriptorType)
 SLOTS = types.GetSetDescriptorType, types.MemberDescriptorType
 HELD = part("common")["held"]("").__code__
 GENERIC, UNION = getattr(types, "GenericAlias", None), getattr(types, "UnionType", None)
+
+
+def is_one(kind, kinds):
+    """`in` would compare and hash the class, which are methods of its metaclass."""
+    for one in kinds:
+        if kind is one:
+            return True
+    return False
 
 
 # ---- the name at the cursor ----
@@ -71,11 +82,11 @@ def attribute(value, name):
         found = in_mro(MRO(kind), name) if of_class is NOTHING else of_class
     elif type(of_class) is types.MemberDescriptorType:
         found = slot(of_class, value)
-    elif type(of_class) in (property, types.GetSetDescriptorType):
+    elif is_one(type(of_class), (property, types.GetSetDescriptorType)):
         found = of_class
     else:
         found = dict.get(own_dict(value, kind), name, of_class)
-    return found.__func__ if type(found) in (staticmethod, classmethod) else found
+    return found.__func__ if is_one(type(found), (Static, OfClass)) else found
 
 
 def in_mro(mro, name):
@@ -112,7 +123,7 @@ def look(shell, code, at, detail):
     kind, rows = type(value), []
     if issubclass(kind, type):
         tell_class(rows, value, steps[-1])
-    elif kind is Function or kind is Method or kind in NATIVE:
+    elif is_one(kind, (Function, Method, *NATIVE)):
         tell(rows, "Signature", signed(steps[-1], value))
         tell(rows, "Docstring", document(value.__func__ if kind is Method else value))
     elif kind is property:
@@ -120,7 +131,7 @@ def look(shell, code, at, detail):
     elif issubclass(kind, types.ModuleType):
         tell(rows, "Docstring", cleaned(MODULE_DICT(value).get("__doc__")))
         tell(rows, "File", plain(MODULE_DICT(value).get("__file__")))
-    elif kind in SLOTS:
+    elif is_one(kind, SLOTS):
         tell(rows, "Docstring", document(value))
     else:
         tell_value(rows, value, kind, steps[-1])
@@ -168,13 +179,17 @@ def tell_value(rows, value, kind, name):
     rows.append(("Value", summary(value, kind)))
     call = in_mro(MRO(kind), "__call__")
     tell(rows, "Call signature", name + signature(call, 1) if type(call) is Function else None)
-    if kind not in names["SUMMARIES"]:  # numbers and texts need no explanation
+    if not is_settled(kind):  # numbers and texts need no explanation
         tell(rows, "Class docstring", cleaned(CLASS_DICT(kind).get("__doc__")))
+
+
+def is_settled(kind):
+    return type(kind) is type and kind in names["SUMMARIES"]
 
 
 def summary(value, kind):
     """Classes of libraries are known by their names, which a class of the user's may have too: only one of C is believed."""
-    is_known = kind in names["SUMMARIES"] or not FLAGS(kind) & MADE_BY_PYTHON
+    is_known = is_settled(kind) or not FLAGS(kind) & MADE_BY_PYTHON
     return names["summary"](value, kind)[:names["MAX_SUMMARY"]] if is_known else kind_name(kind)
 
 
@@ -183,12 +198,12 @@ def plain(text):
 
 
 def cleaned(doc):
-    return inspect.cleandoc(doc[:DOC_MAX]) if type(doc) is str else None
+    return cleandoc(doc[:DOC_MAX]) if type(doc) is str else None
 
 
 def document(value):
-    """The value is of a kind of Python's own, which has no code of the user's behind it."""
-    return cleaned(value.__doc__)
+    """None for a kind that is not Python's own: there may be code of the user's behind it."""
+    return cleaned(value.__doc__) if is_one(type(value), (Function, *NATIVE, *SLOTS)) else None
 
 
 # ---- signatures ----
@@ -199,7 +214,7 @@ def signed(name, value):
         return name + signature(called, 1) if type(called) is Function else name + "(...)"
     if type(value) is Function:
         return name + signature(value)
-    text = value.__text_signature__ if hasattr(type(value), "__text_signature__") else None
+    text = getattr(value, "__text_signature__", None)  # of a kind of Python's own
     return name + (RECEIVER.sub("(", text) if type(text) is str else "(...)")
 
 
@@ -256,7 +271,7 @@ def annotation(note, depth=3):
         return note[:VALUE_MAX]
     if issubclass(kind, type):
         return kind_name(note)
-    if not depth or kind not in (GENERIC, UNION):
+    if not depth or kind is type(None) or not is_one(kind, (GENERIC, UNION)):
         return None
     inner = [annotation(item, depth - 1) for item in tuple.__iter__(note.__args__)]
     if None in inner:
@@ -266,7 +281,7 @@ def annotation(note, depth=3):
 
 def shown(value, depth=2):
     kind = type(value)
-    if kind is tuple or kind is list:
+    if is_one(kind, (tuple, list)):
         if depth and len(value) <= 5:
             inner = ", ".join(shown(item, depth - 1) for item in value)
             return "[%s]" % inner if kind is list else "(%s%s)" % (inner, "," if len(value) == 1 else "")
@@ -274,9 +289,9 @@ def shown(value, depth=2):
         return "{}"
     elif issubclass(kind, type):
         return kind_name(value)
-    elif kind in (str, bytes):
+    elif is_one(kind, (str, bytes)):
         return repr(value) if len(value) <= VALUE_MAX else repr(value[:VALUE_MAX]) + "..."
-    elif value is None or kind in (bool, int, float, complex):
+    elif value is None or is_one(kind, (bool, int, float, complex)):
         return summary(value, kind)
     return "<%s>" % kind_name(kind)
 
@@ -300,13 +315,13 @@ def source_of(shell, value):
         file = plain(dict.get(function.__globals__, "__file__")) or file
     block = lines_of(file)[max(code.co_firstlineno - 1, 0):][:LINES_MAX]
     try:
-        return file, "".join(inspect.getblock(block)).rstrip("\n")
+        return file, "".join(getblock(block)).rstrip("\n")
     except Exception:  # no whole block: the file is another one by now
         return file, None
 
 
 def class_source(shell, value):
-    own, name = CLASS_DICT(value), type.__getattribute__(value, "__name__")
+    own, name = CLASS_DICT(value), CLASS_NAME(value)
     for member in own.values():
         if type(member) is Function:
             code = member.__code__

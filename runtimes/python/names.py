@@ -30,10 +30,19 @@ def kind_name(kind):
 def summary(value, kind):
     """Runs no user code: values of unknown classes are shown without calling their repr."""
     try:
-        known = SUMMARIES.get(kind) or LIBRARIES.get(kind_name(kind))
+        # To look a class up hashes it, which is a method of its metaclass.
+        known = SUMMARIES.get(kind) if type(kind) is type else None
+        known = known or of_library(kind)
         return known(value) if known else kind_name(kind)
     except Exception:
         return kind_name(kind)
+
+
+def of_library(kind):
+    """A class of the user's may have the name of a library's."""
+    place, _, name = kind_name(kind).rpartition(".")
+    module = sys.modules.get(place)
+    return LIBRARIES.get("%s.%s" % (place, name)) if type(module) is types.ModuleType and vars(module).get(name) is kind else None
 
 
 def short(value):

@@ -9,6 +9,8 @@ module ClocheAgent
     TEXT_MAX, SOURCE_LINES_MAX, COMMENT_LINES_MAX, FILE_MAX, CALL_MAX = 64 << 10, 300, 50, 1 << 20, 10_000
     METHOD, DEFINED, PRIVATELY = %i[instance_method method_defined? private_method_defined?].map { |name| Module.instance_method(name) }
     SINGLETONS, SINGLETON = Kernel.instance_method(:singleton_methods), Kernel.instance_method(:singleton_method)
+    STAT, READ, MESSAGE = ::File.method(:stat), ::File.method(:read), ::Exception.instance_method(:to_s)
+    IS_FILE, SIZE = ::File::Stat.instance_method(:file?), ::File::Stat.instance_method(:size)
     PLACE, ABOVE = Module.instance_method(:const_source_location), Class.instance_method(:superclass)
     # A name with its receiver; `at` is in its last part, or at the end of that.
     PATH = /(?:(?<receiver>(?:::)?[$@]*[[:alpha:]_][[:alnum:]_]*(?:::[A-Z]\w*)*)(?<dot>&?\.|::))?(?<name>[$@]*[[:alpha:]_][[:alnum:]_]*[?!]?)\z/.freeze
@@ -48,7 +50,7 @@ module ClocheAgent
         "complete"
       rescue ::SyntaxError => error
         # The first error decides: at the end of code with a mistake something is missing, too.
-        error.message.each_line.first(1).any? { |line| line.match?(OPEN) } ? "incomplete" : "invalid"
+        MESSAGE.bind_call(error).lines[0].to_s.match?(OPEN) ? "incomplete" : "invalid"
       rescue ::EncodingError, ::ArgumentError
         "invalid"
       rescue ::SystemStackError, ::NoMemoryError
@@ -178,9 +180,9 @@ module ClocheAgent
       end
 
       def read(file)
-        about = File.stat(file)
-        return unless about.file? && about.size <= FILE_MAX
-        text = File.read(file, encoding: "UTF-8")
+        about = STAT.call(file)
+        return unless IS_FILE.bind_call(about) && SIZE.bind_call(about) <= FILE_MAX
+        text = READ.call(file, encoding: "UTF-8")
         text.valid_encoding? ? text : nil
       rescue ::SystemCallError, ::ArgumentError
         nil
@@ -198,7 +200,7 @@ module ClocheAgent
       def source(lines, line, location)
         place = location && "File: #{location[0]}:#{location[1]}"
         taken = lines[line, SOURCE_LINES_MAX] || NOTHING
-        last = (1..taken.size).find { |count| judged(taken[0, count].join) == "complete" }
+        last = taken.each_index.map { |index| index + 1 }.find { |count| judged(taken[0, count].join) == "complete" }
         [*place, *(last && "Source:\n#{taken[0, last].join.chomp}")]
       end
     end

@@ -30,7 +30,7 @@ module ClocheAgent
       Proc => ->(value) { "#{value.lambda? ? "lambda" : "proc"}(#{Names.arguments(value)})" },
       Method => ->(value) { "#{value.name}(#{Names.arguments(value)})" }, UnboundMethod => ->(value) { "#{value.name}(#{Names.arguments(value)})" },
       Class => ->(value) { NAME_OF.bind_call(value) || "without a name" }, Module => ->(value) { NAME_OF.bind_call(value) || "without a name" }
-    }
+    }.compare_by_identity
     [NilClass, TrueClass, FalseClass, Float, Symbol].each do |kind|
       inspect = kind.instance_method(:inspect)
       SUMMARIES[kind] = ->(value) { inspect.bind_call(value) }

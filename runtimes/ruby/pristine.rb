@@ -21,7 +21,7 @@ module ClocheAgent
       Hash => %i[[] []= any? clear compare_by_identity delete each each_key each_pair each_value empty? fetch key? keys map merge merge!
                  select size to_a to_h to_proc values values_at find],
       Range => %i[cover? === each map to_h begin end], Regexp => %i[=== =~ match match? source options],
-      Proc => %i[call === parameters lambda?], Method => %i[call owner name receiver arity parameters unbind], MatchData => %i[[] captures],
+      Proc => %i[call === parameters lambda?], Method => %i[call owner name receiver arity parameters source_location unbind], MatchData => %i[[] captures pre_match],
       UnboundMethod => %i[bind_call owner parameters source_location ==], Module => %i[=== < <= const_defined? const_get const_set name],
       Class => %i[new allocate superclass], Exception => %i[backtrace cause set_backtrace], NilClass => %i[== nil? & to_s to_a],
       IO => %i[close fileno flush stat syswrite sysread], Thread::Mutex => %i[lock synchronize unlock], Struct => %i[== to_a],

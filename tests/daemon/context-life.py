@@ -393,6 +393,11 @@ def over_http(n):
         assert dict(seen)["result"]["executionCount"] == 2 and dict(seen)["result"]["displays"] == []
         shown = [about for name, about in seen if name == "display"]
         assert shown[0]["data"] == {"image/png": {"$": "bytes", "b64": "iQ=="}} and shown[1]["data"] == {"text/plain": "'me'"}
+        assert http.post(n.path + "/context/isComplete", context="c", code="if name:") == (200, {"status": "incomplete", "indent": "    "})
+        status, found = http.post(n.path + "/context/inspect", context="c", code="name", detail=1)
+        assert status == 200 and found == {"found": True, "data": {"text/plain": "Value: 'me'\nType: str"}}, found
+        status, told = http.post(n.path + "/context/history", context="c", limit=1)
+        assert status == 200 and [entry["count"] for entry in told["entries"]] == [2] and told["entries"][0]["code"].endswith("raw=True)\nname"), told
         for path, body, status, name in (("/context/get", {"context": "none"}, 404, "not_found"), ("/context/run", {"context": "c"}, 400, "invalid_argument"),
                                          ("/context/create", {"language": "cobol"}, None, "unknown_language")):
             answered, error = http.post(n.path + path, **body)

@@ -441,7 +441,8 @@ def loops(*a):
     ran.append(1)
     while True: pass
 class Meta(type):
-    __getattribute__ = __getattr__ = __dir__ = __repr__ = __instancecheck__ = __call__ = loops
+    __getattribute__ = __getattr__ = __dir__ = __repr__ = __instancecheck__ = __subclasscheck__ = __call__ = __hash__ = __eq__ = __bool__ = loops
+    __name__ = __doc__ = property(loops)
 class Liar(metaclass=Meta):
     __getattribute__ = __getattr__ = __dir__ = __repr__ = __str__ = __len__ = __eq__ = __hash__ = loops
     __class__ = __dict__ = member = property(loops)
@@ -463,6 +464,13 @@ module.__doc__ = Text('doc')
 module.huge = type('Huge', (), {'__doc__': 'word ' * 1000000})
 linecache.cache['mine'] = (loops,)
 exec(compile('def g(): pass', 'mine', 'exec'))
+bound, of_liar = types.MethodType(liar, 1), types.MethodType(Liar, 1)
+class Holder:
+    __slots__ = 'slot', 'empty'
+    static, of_class = staticmethod(len), classmethod(len)
+    def g(self, a=Liar, *, b: Liar = liar): pass
+holder = Holder()
+holder.slot = liar
 """
 
 
@@ -499,8 +507,11 @@ class Looks(SharedCase):
 
     def test_liars_are_not_asked(self):
         self.run_cell(LIARS.strip())
+        for code in ("bound", "of_liar", "Holder", "holder", "Holder.static", "holder.of_class", "holder.slot", "holder.empty", "holder.g", "Meta", "Liar.mro"):
+            inspected(self, code, detail=1)
+        self.assertIn("Liar", str(self.result("describe")))
         self.assertEqual(inspected(self, "liar", detail=1), "Value: __main__.Liar\nCall signature: liar(x)\nType: __main__.Liar")
-        self.assertEqual(inspected(self, "Liar").partition("\n")[0], "Init signature: Liar()")
+        self.assertEqual(inspected(self, "Liar", detail=1).partition("\n")[0], "Init signature: Liar()")
         self.assertIn("Value: not computed", inspected(self, "liar.member"))
         self.assertIsNone(inspected(self, "liar.nosuch"))
         self.assertEqual(inspected(self, "f"), "Signature: f(a, b=<__main__.Liar>, *, c=<__main__.Text>)\nType: function")

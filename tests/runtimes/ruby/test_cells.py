@@ -556,7 +556,7 @@ class Liar_ < BasicObject
   %i[== ! inspect to_s class methods singleton_methods respond_to? is_a? hash method].each { |name| define_method(name) { |*| ::Kernel.exit! } }
 end
 class << Liar_
-  %i[name inspect to_s instance_method superclass const_missing method_missing respond_to_missing? === const_source_location].each { |name| define_method(name) { |*| exit! } }
+  %i[name inspect to_s instance_method superclass const_missing method_missing respond_to_missing? === == hash eql? equal? const_source_location].each { |name| define_method(name) { |*| exit! } }
 end
 liar_ = Liar_.allocate
 lying_ = Object.new
@@ -564,11 +564,15 @@ def lying_.singleton_methods(*) = exit!
 def lying_.it_(a = exit!) = exit!
 autoload :Lazily_, '/nowhere.rb'
 class String; def match?(*) = Kernel.exit!; end
+class Method; alias_method :kept_, :source_location; def source_location = Kernel.exit!; end
+class SyntaxError; def message = Kernel.exit!; end
+class << File; alias_method :kept_, :read; def read(*) = exit!; end
 huge_ = 'x' * 1_000_000
 broken_ = "\\xff" * 10
 nil
 """.strip())
-        self.addCleanup(self.run_cell, "class String; remove_method :match?; end\nnil")
+        self.addCleanup(self.run_cell, "class String; remove_method :match?; end\nclass Method; alias_method :source_location, :kept_; end\n"
+                        "class SyntaxError; remove_method :message; end\nclass << File; alias_method :read, :kept_; end\nnil")
         self.assertEqual(self.inspected("liar_", detail=1), "Value: Liar_\nType: Liar_")
         self.assertIsNone(self.inspected("liar_.nosuch"))
         self.assertIn("Signature: inspect(*)", self.inspected("liar_.inspect"))
@@ -578,6 +582,9 @@ nil
         self.assertIsNone(self.inspected("Lazily_"))
         self.assertLess(len(self.inspected("huge_")), 1000)
         self.assertIn("Type: String", self.inspected("broken_"))
+        self.inspected("require_relative", detail=1)
+        self.assertEqual(self.result("isComplete", code="x = )")["status"], "invalid")
+        self.assertIn("liar_", str(self.result("describe")))
 
     def test_is_complete(self):
         self.run_cell("n = 1;")
