@@ -202,7 +202,7 @@ def cleaned(doc):
 
 
 def document(value):
-    """None for a kind that is not Python's own: there may be code of the user's behind it."""
+    """A kind that is not Python's own may have code of the user's behind it."""
     return cleaned(value.__doc__) if is_one(type(value), (Function, *NATIVE, *SLOTS)) else None
 
 
