@@ -74,7 +74,7 @@ def test_words_that_are_missing():
 
 
 def test_words_that_do_not_fit():
-    bad_input("exec", "box", "ls", says="unexpected word")
+    bad_input("start", "box", "ls", says="unexpected word")
     bad_input("context", "run", "box", "c1", "-c", "1", says="unexpected word 'c1': a context is named by --context ")
     bad_input("context", "run", "box", "ruby", "-c", "1", says="unexpected word 'ruby': a language is named by --language ")
     bad_input("context", "run", "box", "print(1)", says=r"unexpected word 'print\(1\)': code is given by -c ")

@@ -217,7 +217,7 @@ def test_what_was_meant():
                          (["sandbox", "exec", "box", "--", "ls"], "exec"), (["sandbox", "net", "box"], "net"), (["image", "show", "a"], "image inspect"),
                          (["image", "pull", "debian"], "image import"), (["images"], "image ls"), (["volumes"], "volume ls"), (["top"], "ps")):
         refused(*words, says=f"did you mean 'cloche {meant}'?")
-    refused("exec", "box", "ls", says="the command goes after --")
+    refused("start", "box", "ls", says="the command goes after --")
     refused("call", "python", "-c", F, "--tiemout", "5", says="did you mean '--timeout'")
     refused("run", "python", "-c", F, "--verbose", says="words after --")
     for command, typed, meant in (("call", "-v", "--mount"), ("run", "--volume", "--mount"), ("run", "--net", "--network"), ("call", "--mem", "--memory"), ("run", "-m", "--memory")):

@@ -14,11 +14,12 @@ struct cli_handler {
         const char *expected;               /* the required words, for messages: "a language" */
         int positional_min, positional_max; /* before "--" */
         int needs_code;
-        int language_word;  /* with needs_code: index from 1 of the word for a language or file; 0: none */
-        int takes_rest;     /* words after "--" go to the script */
-        int words_are_rest; /* so do words after the last positional one */
-        int of_existing;    /* the first word is a sandbox that must exist: else a mistyped name would make one */
-        int changes;        /* an absent option leaves a value as it is: help names no defaults */
+        int language_word;    /* with needs_code: index from 1 of the word for a language or file; 0: none */
+        int takes_rest;       /* words after "--" go to the script */
+        int words_are_rest;   /* so do words after the last positional one */
+        int word_begins_rest; /* so do the next word after the positional ones, and all behind it */
+        int of_existing;      /* the first word is a sandbox that must exist: else a mistyped name would make one */
+        int changes;          /* an absent option leaves a value as it is: help names no defaults */
 };
 
 struct cli_command {

@@ -259,6 +259,7 @@ const struct cli_handler command_exec = {
         .positional_min = 1,
         .positional_max = 1,
         .takes_rest = 1,
+        .word_begins_rest = 1,
 };
 
 const struct cli_handler command_start = {

@@ -391,10 +391,18 @@ static int check_words(const struct cli_command *command, const struct cli_reque
         return 0;
 }
 
+/* True if the words of a command begin here. */
+static int is_rest(const struct cli_handler *handler, const struct cli_request *request, const char *word)
+{
+        return handler->takes_rest &&
+               (strcmp(word, "--") == 0 ||
+                (handler->word_begins_rest && word[0] != '-' && request->positional_count == handler->positional_max));
+}
+
 int options_parse(const struct cli_command *command, int argc, char **argv, struct cli_request *request)
 {
         const struct cli_handler *handler = command->handler;
-        int at, bad = 0;
+        int at, bad = 0, rest;
 
         sandbox_options_init(&request->sandbox);
         request->keep_bytes = UINT64_MAX;
@@ -403,7 +411,7 @@ int options_parse(const struct cli_command *command, int argc, char **argv, stru
                 calloc((size_t)argc + (size_t)handler->positional_max + 2, sizeof(request->positional[0]));
         if (!request->positional)
                 return cli_bad("out of memory");
-        for (at = 0; bad == 0 && at < argc && !(strcmp(argv[at], "--") == 0 && handler->takes_rest); at++)
+        for (at = 0; bad == 0 && at < argc && !is_rest(handler, request, argv[at]); at++)
                 if (argv[at][0] == '-')
                         bad = parse_option(command, argc, argv, &at, request);
                 else
@@ -414,7 +422,8 @@ int options_parse(const struct cli_command *command, int argc, char **argv, stru
                 bad = check_words(command, request);
         if (bad)
                 return bad;
-        take_words(command, request, argv + at + 1, at < argc ? argc - at - 1 : 0);
+        rest = at + (at < argc && strcmp(argv[at], "--") == 0);
+        take_words(command, request, argv + rest, argc - rest);
         bind_request(request);
         if (request->denials && !request->mounts.object && !request->sandbox.allow && !request->sandbox.deny)
                 return cli_bad("--denials: expected --mount PLACE=HOSTPATH or --network RULES");

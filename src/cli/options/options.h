@@ -56,6 +56,9 @@ struct cli_request {
                 const char *tools, *network, *image; /* NULL: not given */
                 int is_read_only;
         } mcp;
+        struct {
+                const char *file, *keys, *user; /* NULL: not given */
+        } ssh;
         uint64_t keep_bytes; /* UINT64_MAX: not given */
         const char *token_file;
         int all_images; /* those without a name too */

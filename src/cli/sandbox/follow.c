@@ -42,16 +42,34 @@ static int send_size(struct follow *f, struct cloche_err *e)
         return daemon_request(f->client, "process.resize", params, NULL, 0, &id, e);
 }
 
+static int send_input(struct follow *f, const char *data, size_t size, int end, struct cloche_err *e)
+{
+        json_t *params = about_process(f);
+
+        if (size)
+                json_object_set_new(params, "data", json_attachment(0, size));
+        if (end)
+                json_object_set_new(params, "end", json_true());
+        return daemon_request(f->client, "process.input", params, data, size, &f->input_id, e);
+}
+
 /* Kill the process, or cancel another kind of request. */
 static int cancel(struct follow *f, struct cloche_err *e)
 {
-        json_t *params = f->process ? about_process(f) : json_pack("{s:I}", "id", f->id);
+        json_t *params;
         json_int_t id;
 
         if (f->cancels++)
-                return err_set(e, CLOCHE_E_CANCELLED, "stopped waiting: the started process may still run");
-        f->input_is_over = 1;
+                return f->ends_input
+                               ? 0
+                               : err_set(e, CLOCHE_E_CANCELLED, "stopped waiting: the started process may still run");
         f->deadline_ns = clock_now_ns() + CANCEL_PATIENCE_NS;
+        if (f->ends_input && f->input_is_over)
+                return 0;
+        f->input_is_over = 1;
+        if (f->ends_input)
+                return send_input(f, NULL, 0, 1, e);
+        params = f->process ? about_process(f) : json_pack("{s:I}", "id", f->id);
         if (f->process)
                 json_object_set_new(params, "graceMs", json_integer(KILL_GRACE_MS));
         return daemon_request(f->client, f->process ? "process.kill" : "cancel", params, NULL, 0, &id, e);
@@ -84,17 +102,6 @@ static int on_signal(struct follow *f, struct cloche_err *e)
 }
 
 /* -- input ---------------------------------------------------------------------------------------------------- */
-
-static int send_input(struct follow *f, const char *data, size_t size, int end, struct cloche_err *e)
-{
-        json_t *params = about_process(f);
-
-        if (size)
-                json_object_set_new(params, "data", json_attachment(0, size));
-        if (end)
-                json_object_set_new(params, "end", json_true());
-        return daemon_request(f->client, "process.input", params, data, size, &f->input_id, e);
-}
 
 static int read_input(struct follow *f, struct cloche_err *e)
 {

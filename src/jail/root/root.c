@@ -317,8 +317,8 @@ static const char *etc_text(const struct jail_plan *plan, size_t file, char ret[
         if (strcmp(name, HOST_NAME) == 0)
                 snprintf(ret, ETC_TEXT_SIZE, "%s\n", plan->host_name);
         else if (strcmp(name, PASSWD) == 0)
-                snprintf(ret, ETC_TEXT_SIZE, "%s:x:%u:%u:%s:%s:/bin/sh\n%s", user->name, user->uid, user->gid,
-                         user->name, user->home,
+                snprintf(ret, ETC_TEXT_SIZE, "%s:x:%u:%u:%s:%s:/bin/%s\n%s", user->name, user->uid, user->gid,
+                         user->name, user->home, plan->is_sandbox ? "bash" : "sh", /* the shell of its sessions */
                          user->uid == NOBODY ? "" : "nobody:x:65534:65534:nobody:/:/bin/false\n");
         else if (strcmp(name, GROUP) == 0)
                 snprintf(ret, ETC_TEXT_SIZE, "%s:x:%u:\n%s", user->gid == 0 ? "root" : user->name, user->gid,
