@@ -59,28 +59,6 @@ static int write_file(const char *path, const char *text, size_t size)
         return cli_bad("--write: '%s': %s", path, strerror(r));
 }
 
-static int put_text(const struct cli_request *request, const char *text, size_t size)
-{
-        const char *file = request->ssh.file;
-        int code;
-
-        if (!file) {
-                fwrite(text, 1, size, stdout);
-                return 0;
-        }
-        code = check_file(file);
-        if (code == 0)
-                code = write_file(file, text, size);
-        if (code == 0)
-                fprintf(stderr,
-                        "cloche: %s is written; it is in force once this line is at the top of ~/.ssh/config:\n"
-                        "Include \"%s\"\n",
-                        file, file);
-        return code;
-}
-
-/* -- entries ---------------------------------------------------------------------------------------------------- */
-
 /* The file of ssh has no directory of its own: relative paths are of no use there. */
 static int make_absolute(const char *path, char ret[SSH_PATH_BYTES])
 {
@@ -93,6 +71,33 @@ static int make_absolute(const char *path, char ret[SSH_PATH_BYTES])
                        ? 0
                        : cli_bad("a path is too long: '%s'", path);
 }
+
+static int put_text(const struct cli_request *request, const char *text, size_t size)
+{
+        const char *file = request->ssh.file;
+        char path[SSH_PATH_BYTES];
+        int code;
+
+        if (!file) {
+                fwrite(text, 1, size, stdout);
+                return 0;
+        }
+        code = make_absolute(file, path);
+        if (code == 0)
+                code = entry_check_path("--write", path);
+        if (code == 0)
+                code = check_file(file);
+        if (code == 0)
+                code = write_file(file, text, size);
+        if (code == 0)
+                fprintf(stderr,
+                        "cloche: %s is written; it is in force once this line is at the top of ~/.ssh/config:\n"
+                        "Include \"%s\"\n",
+                        file, path);
+        return code;
+}
+
+/* -- entries ---------------------------------------------------------------------------------------------------- */
 
 struct paths {
         char program[SSH_PATH_BYTES], place[SSH_PATH_BYTES], socket[SSH_PATH_BYTES];
