@@ -34,8 +34,8 @@ static const char settings[] = "AuthorizedKeysFile /dev/shm/.cloche-ssh/client\n
 static const char script[] =
         "umask 077\n"
         "place=/dev/shm/.cloche-ssh\n"
-        "mkdir -p \"$place\"\n"
-        "put() { printf '%s\\n' \"$2\" >\"$place/$1.$$\" && mv -f \"$place/$1.$$\" \"$place/$1\"; }\n"
+        "mkdir -p -m 755 \"$place\"\n"
+        "put() { printf \"$2\" \"$3\" >\"$place/$1.$$\" && mv -f \"$place/$1.$$\" \"$place/$1\"; }\n"
         "if ! sshd=$(PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin; type -P sshd); then\n"
         "        echo 'cloche: there is no sshd in this sandbox: install openssh-server in its image or, if it '\\\n"
         "'has none, on the host of the daemon' >&2\n"
@@ -51,18 +51,28 @@ static const char script[] =
         "        value=${value//\\\\/\\\\\\\\}\n"
         "        variables+=\" \\\"$name=${value//\\\"/\\\\\\\"}\\\"\"\n"
         "done\n"
-        "put host \"$CLOCHE_SSH_HOST\" && put client \"$CLOCHE_SSH_CLIENT\" &&\n"
-        "        put settings \"$CLOCHE_SSH_SETTINGS${variables:+SetEnv$variables}\" || exit\n"
+        "put host '%s\\n' \"$CLOCHE_SSH_HOST\" && (umask 022; put client '%s\\n' \"$CLOCHE_SSH_CLIENT\") &&\n"
+        "        put settings '%s\\n' \"$CLOCHE_SSH_SETTINGS${variables:+SetEnv$variables}\" || exit\n"
+        "if [ \"$CLOCHE_SSH_CHROOT\" ]; then\n"
+        "        put chroot.so %b \"$CLOCHE_SSH_CHROOT\" && mkdir -p -m 755 /run/sshd || exit\n"
+        "        export LD_PRELOAD=$place/chroot.so\n"
+        "fi\n"
         "unset \"${!CLOCHE_SSH_@}\"\n"
         "exec \"$sshd\" -i -e -f \"$place/settings\"\n";
 
+/* For root, see box/init/chroot.c; as printf %b of a shell takes it. */
+static const char chroot_library[] =
+#include "chroot-text.inc"
+        ;
+
 /* The command is short, since cloche ps prints it. */
-static json_t *start_params(const char *sandbox, const struct ssh_keys *keys)
+static json_t *start_params(const char *sandbox, int is_root, const struct ssh_keys *keys)
 {
-        return json_pack("{s:s, s:s, s:b, s:b, s:{s:s, s:s, s:s, s:s}}", "sandbox", sandbox, "command",
+        return json_pack("{s:s, s:s, s:b, s:b, s:{s:s, s:s, s:s, s:s, s:s}}", "sandbox", sandbox, "command",
                          "exec bash --norc --noprofile -c \"$CLOCHE_SSH_SCRIPT\" # ssh", "stdin", 1, "autoCleanup", 1,
                          "env", "CLOCHE_SSH_SCRIPT", script, "CLOCHE_SSH_SETTINGS", settings, "CLOCHE_SSH_HOST",
-                         keys->host_key, "CLOCHE_SSH_CLIENT", keys->client_key);
+                         keys->host_key, "CLOCHE_SSH_CLIENT", keys->client_key, "CLOCHE_SSH_CHROOT",
+                         is_root ? chroot_library : "");
 }
 
 static int follow_sshd(struct daemon_client *client, const char *sandbox, const json_t *started)
@@ -89,7 +99,7 @@ static int proxy(struct cli_request *request)
         char name[SSH_NAME_MAX + 1], place[SSH_PATH_BYTES];
         struct daemon_client client;
         struct ssh_keys keys;
-        json_t *started = NULL;
+        json_t *sandbox = NULL, *started = NULL;
         int code = ssh_keys_name(request->positional[0], name);
 
         if (code == 0)
@@ -98,16 +108,19 @@ static int proxy(struct cli_request *request)
                 code = sandbox_open(request, &client);
         if (code)
                 return code;
-        code = sandbox_require(&client, name);
+        code = sandbox_request(&client, "sandbox.get", json_pack("{s:s}", "sandbox", name), &sandbox);
         if (code == 0)
                 code = ssh_keys_read(place, name, &keys);
         if (code == 0)
                 sandbox_print_lost(&client, request, name);
         if (code == 0)
-                code = sandbox_request(&client, "process.start", start_params(name, &keys), &started);
+                code = sandbox_request(&client, "process.start",
+                                       start_params(name, json_is_true(json_object_get(sandbox, "root")), &keys),
+                                       &started);
         if (code == 0)
                 code = follow_sshd(&client, name, started);
         json_decref(started);
+        json_decref(sandbox);
         daemon_close(&client);
         return code;
 }
