@@ -2,6 +2,7 @@
 import glob
 import os
 import shutil
+import socket
 import subprocess
 import sys
 
@@ -48,3 +49,8 @@ def good(*words, stdin=b""):
     done = run(*words, stdin=stdin)
     equal(done.returncode, 0, done)
     return done.stdout
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]

@@ -1,4 +1,4 @@
-"""The entries of cloche ssh-config: their quotes, files and modes, hostile names, and what they switch off."""
+"""The entries of cloche ssh-config: their quotes, files and modes, hostile names, and all that they switch off."""
 import os
 import stat
 import subprocess

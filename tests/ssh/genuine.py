@@ -9,7 +9,7 @@ import sys
 import threading
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from box_sshd import HANG, bring_sshd, configure, good, run
+from box_sshd import HANG, bring_sshd, configure, free_port, good, run
 from boxes import Terminal, daemon, ok
 from cloche import equal, wait_for
 
@@ -90,11 +90,6 @@ def serve_here(listener):
     while True:
         with contextlib.suppress(OSError), listener.accept()[0] as connection:
             connection.sendall(b"the host has " + connection.makefile("rb").read())
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 @contextlib.contextmanager

@@ -52,7 +52,7 @@ def peak_bytes(process):
 
 
 def slow_readers():
-    """Neither side holds what the other has not read."""
+    """Neither side holds bytes that the other has not read."""
     with start("exec", "-i", "box", f"head -c {MANY} /dev/zero", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
         size = 0
         while data := process.stdout.read(4096):
@@ -87,7 +87,7 @@ def program(*words, **env):
     return done.stdout
 
 
-GIT = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_ALLOW_PROTOCOL": "ext", **{f"GIT_{who}_{what}": "a@b" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}}
+GIT = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_ALLOW_PROTOCOL": "ext", **{f"GIT_{who}_{field}": "a@b" for who in ("AUTHOR", "COMMITTER") for field in ("NAME", "EMAIL")}}
 REMOTE = "ext::cloche exec -i box git %s /workspace/src.git"
 
 

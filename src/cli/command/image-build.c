@@ -59,10 +59,12 @@ static const struct {
 
 /* -- packages of npm -------------------------------------------------------------------------------------------- */
 
-/* It runs on the host, which has npm's configuration. No script of a package runs. */
+/* It runs on the host, which has npm's configuration. No script of a package runs. The host keys of
+ * openssh-server would be the same in all sandboxes. */
 static const char hook_begin[] =
         "set -eu\n"
         "umask 022\n"
+        "rm -f \"$1/etc/ssh/ssh_host_\"*\n"
         "lib=$1/usr/local/lib\n"
         "cache=$1/tmp/npm\n"
         "mkdir -p \"$lib\" \"$1/usr/local/bin\"\n"

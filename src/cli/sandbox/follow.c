@@ -22,6 +22,7 @@
 #define LEAVE_KEY 0x1d         /* Ctrl-] */
 #define KILL_GRACE_MS 1000
 #define CANCEL_PATIENCE_NS 10000000000u
+#define END_PATIENCE_NS UINT64_C(5000000000) /* from the end of the input to a kill */
 
 /* -- further requests ----------------------------------------------------------------------------------------- */
 
@@ -54,25 +55,33 @@ static int send_input(struct follow *f, const char *data, size_t size, int end, 
 }
 
 /* Kill the process, or cancel another kind of request. */
-static int cancel(struct follow *f, struct cloche_err *e)
+static int stop(struct follow *f, struct cloche_err *e)
 {
-        json_t *params;
+        json_t *params = f->process ? about_process(f) : json_pack("{s:I}", "id", f->id);
         json_int_t id;
 
-        if (f->cancels++)
-                return f->ends_input
-                               ? 0
-                               : err_set(e, CLOCHE_E_CANCELLED, "stopped waiting: the started process may still run");
-        f->deadline_ns = clock_now_ns() + CANCEL_PATIENCE_NS;
-        if (f->ends_input && f->input_is_over)
-                return 0;
+        f->ends_input = 0;
         f->input_is_over = 1;
-        if (f->ends_input)
-                return send_input(f, NULL, 0, 1, e);
-        params = f->process ? about_process(f) : json_pack("{s:I}", "id", f->id);
+        f->deadline_ns = clock_now_ns() + CANCEL_PATIENCE_NS;
         if (f->process)
                 json_object_set_new(params, "graceMs", json_integer(KILL_GRACE_MS));
         return daemon_request(f->client, f->process ? "process.kill" : "cancel", params, NULL, 0, &id, e);
+}
+
+static int end_input(struct follow *f, struct cloche_err *e)
+{
+        f->deadline_ns = clock_now_ns() + END_PATIENCE_NS;
+        if (f->input_is_over)
+                return 0;
+        f->input_is_over = 1;
+        return send_input(f, NULL, 0, 1, e);
+}
+
+static int cancel(struct follow *f, struct cloche_err *e)
+{
+        if (!f->cancels++)
+                return f->ends_input ? end_input(f, e) : stop(f, e);
+        return f->ends_input ? 0 : err_set(e, CLOCHE_E_CANCELLED, "stopped waiting: the started process may still run");
 }
 
 static int interrupt(struct follow *f, struct cloche_err *e)
@@ -272,6 +281,8 @@ static int turn(struct follow *f, struct cloche_err *e)
 
         if (n < 0)
                 return errno == EINTR ? 0 : err_os(e, CLOCHE_E_RESOURCE, errno, "wait");
+        if (n == 0 && f->ends_input)
+                return stop(f, e);
         if (n == 0)
                 return err_set(e, CLOCHE_E_CANCELLED,
                                "the daemon did not confirm the end of the command in time: it may still run");

@@ -40,13 +40,13 @@ static const char fixed[] = "    IdentitiesOnly yes\n"
 
 /* ssh_config(5) takes a backslash for an escape in some versions and not in others, and expands ${
  * in paths. */
-int entry_check_path(const char *what, const char *path)
+int entry_check_path(const char *subject, const char *path)
 {
         for (const char *at = path; *at; at++)
                 if ((unsigned char)*at < ' ' || *at == 127 || *at == '"' || *at == '\\' || strncmp(at, "${", 2) == 0)
                         return cli_bad("the path of %s cannot be written to a configuration of ssh: expected one "
                                        "without quotes (\"), backslashes, ${ and control characters",
-                                       what);
+                                       subject);
         return 0;
 }
 

@@ -14,8 +14,8 @@ struct entry {
 };
 
 /* 0, or a line was printed: the text has a character that no quotes of ssh_config(5)
- * hold. what: for the message. */
-int entry_check_path(const char *what, const char *path);
+ * hold. subject: for the message. */
+int entry_check_path(const char *subject, const char *path);
 int entry_check_user(const char *user);
 /* Its texts have passed the checks. */
 void entry_print(FILE *out, const struct entry *entry);

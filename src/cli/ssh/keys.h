@@ -22,7 +22,7 @@ int ssh_keys_name(const char *word, char ret[SSH_NAME_MAX + 1]);
 int ssh_keys_place(const char *named, char ret[SSH_PATH_BYTES]);
 /* Make the client's key if it is missing. */
 int ssh_keys_make_client(const char *place);
-/* Make the host key of a sandbox too, and read what its sshd needs. */
+/* Make the host key of a sandbox too, and read both keys for its sshd. */
 int ssh_keys_read(const char *place, const char *name, struct ssh_keys *ret);
 
 #endif
