@@ -14,6 +14,7 @@ TIMEOUT = 120
 HANG = 60 * PATIENCE
 BYTES = bytes(range(256)) * 16 + random.Random(24).randbytes(2_000_000)
 MANY = 64 << 20
+LARGE = 100 << 20  # more than is kept of an output
 KEPT_BYTES_MAX = 40 << 20  # of memory of the command line, its program included
 
 
@@ -65,6 +66,21 @@ def slow_readers():
         process.stdin.close()
         equal(process.stdout.read().decode().strip(), hashlib.sha256(BYTES[:1 << 20] * (MANY >> 20)).hexdigest())
         assert peak_bytes(process) < KEPT_BYTES_MAX
+
+
+def nothing_is_dropped(frames):
+    """More than the daemon keeps of a process: it waits for a reader who begins late."""
+    with start("exec", "-i", "box", f"head -c {LARGE} /dev/zero", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
+        totals = [0]
+        while totals[-1] == 0 or len(totals) < 5 or len(set(totals[-5:])) > 1:  # until it is over or waits, while other programs run there
+            frames.call("exec", sandbox="box", command="for i in {1..1000}; do :; done; true | true")
+            [row] = frames.call("process.list", sandbox="box")["processes"] or [None]
+            totals.append(frames.call("process.logs", sandbox="box", process=row["process"], limit=1)["stdoutTotal"] if row else 0)
+        size = 0
+        while data := process.stdout.read(1 << 16):
+            size += len(data)
+        equal((size, process.wait(HANG)), (LARGE, 0))
+        assert totals[-1] < LARGE, totals
 
 
 def ends_of_the_command_line():
@@ -124,8 +140,9 @@ def rsync_both_ways():
 
 
 def test_all_of_it():
-    with daemon():
+    with daemon() as running, running.frames() as frames:
         ok("sandbox", "create", "box")
+        nothing_is_dropped(frames)
         for part in (bytes_and_ends, an_input_that_is_not_read, slow_readers, ends_of_the_command_line, git_commands, rsync_both_ways):
             print(part.__name__, flush=True)
             part()

@@ -463,14 +463,15 @@ def read_output(at: Place, output: Completed | CellResult | str, stream: Literal
 # ---- processes ----
 
 def start(at: Place, command: Text, *, id: str | None = None, cwd: Path | None = None, env: Environment | None = None, stdin: bool = False,
-          timeout_ms: int | None = None, auto_cleanup: bool | None = None, terminal: tuple[int, int] | None = None) -> Request[ProcessInfo]:
+          timeout_ms: int | None = None, auto_cleanup: bool | None = None, terminal: tuple[int, int] | None = None, paced: bool | None = None) -> Request[ProcessInfo]:
     """Start a command in the background, with the session's variables, functions and directory.
 
     stdin         keep its input open, for input()
     auto_cleanup  remove it from the list after its end
     terminal      (columns, rows): run on a terminal of its own
+    paced         it waits for the readers of its output, rather than that they miss some
     """
-    w = _command(at, command, cwd, env, timeout_ms).add(process=id, stdin=True if stdin else None, autoCleanup=auto_cleanup)
+    w = _command(at, command, cwd, env, timeout_ms).add(process=id, stdin=True if stdin else None, autoCleanup=auto_cleanup, paced=paced)
     if terminal is not None:
         cols, rows = terminal
         w.add(terminal={"cols": cols, "rows": rows})

@@ -36,6 +36,8 @@ static json_t *process_params(const struct cli_request *request, json_t *command
                 json_object_set_new(params, "process", json_string(request->sandbox.process));
         if (params && request->sandbox.input)
                 json_object_set_new(params, "stdin", json_true());
+        if (params && (request->sandbox.input || request->sandbox.terminal))
+                json_object_set_new(params, "paced", json_true()); /* it is followed until it ends */
         if (params && request->sandbox.terminal)
                 json_object_set_new(params, "terminal",
                                     json_pack("{s:I, s:I}", "cols", (json_int_t)cols, "rows", (json_int_t)rows));

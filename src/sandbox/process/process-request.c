@@ -75,6 +75,7 @@ int handle_PROCESS_START(struct sandbox_request *request, struct cloche_err *e)
                 .timeout_ms = sandbox_request_count(request, "timeoutMs", 0),
                 .keeps_input = sandbox_request_flag(request, "stdin", 0),
                 .auto_cleanup = sandbox_request_flag(request, "autoCleanup", 0),
+                .is_paced = sandbox_request_flag(request, "paced", 0),
                 .keep = SPOOL_LAST,
                 .keep_bytes = LOG_KEEP_BYTES,
                 .on_begin = on_begin,

@@ -285,6 +285,7 @@ static struct process *process_new(struct sandbox *s, const struct process_optio
         p->is_terminal = opt->cols > 0;
         p->keeps_input = opt->keeps_input || p->is_terminal;
         p->auto_cleanup = opt->auto_cleanup;
+        p->is_paced = opt->is_paced;
         p->cols = opt->cols;
         p->rows = opt->rows;
         p->timeout_ms = opt->timeout_ms ? opt->timeout_ms : opt->is_foreground ? session->timeout_ms : 0;

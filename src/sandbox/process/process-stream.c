@@ -1,5 +1,6 @@
 /* Output of a process: read from its pipes, kept in spools, sent to followers. A slow follower
- * reads from the spool; only if a spool that keeps the beginning is full, the process waits. Runs
+ * reads from the spool; only if a spool that keeps the beginning is full, or the process is paced,
+ * the process waits. Runs
  * in: cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "process.h"
 #include "sandbox/core/wait.h"
@@ -82,6 +83,7 @@ void process_follow(struct follower *f, struct process *p, struct sandbox_reques
         f->complete = complete;
         for (int i = 0; i < STREAMS; i++)
                 f->at[i] = from < p->streams[i].spool.total ? from : p->streams[i].spool.total;
+        p->was_followed = 1;
         TAILQ_INSERT_TAIL(&p->followers, f, link);
 }
 
@@ -121,12 +123,29 @@ static void take(void *owner, const char *data, size_t size)
         sandbox_waits_bytes(s->process, index, data, size);
 }
 
+/* True if more bytes could drop some that a follower has not received. Half of the room is left for
+ * those that are in the pipe when the process ends. */
+static int is_ahead(const struct stream_of *s)
+{
+        uint64_t most = s->spool.total + STREAM_PIECE_BYTES - s->spool.room_bytes / 2;
+        const struct follower *f;
+
+        if (s->spool.total + STREAM_PIECE_BYTES <= s->spool.room_bytes / 2)
+                return 0;
+        TAILQ_FOREACH (f, &s->process->followers, link)
+                if (f->at[index_of(s)] < most)
+                        return 1;
+        return !s->process->was_followed;
+}
+
 /* True if the spool has no room for bytes that a follower has not received. */
 static int is_full(void *owner)
 {
         const struct stream_of *s = owner;
         const struct follower *f;
 
+        if (s->process->is_paced && !s->is_mute)
+                return is_ahead(s);
         if (s->spool.keep != SPOOL_FIRST || s->is_mute || s->spool.total + STREAM_PIECE_BYTES <= s->spool.room_bytes)
                 return 0;
         TAILQ_FOREACH (f, &s->process->followers, link)

@@ -55,9 +55,10 @@ struct process {
         size_t command_size;
         int is_hidden; /* of exec or git: not in lists */
         int is_foreground, is_terminal, is_spawned, auto_cleanup, keeps_input;
-        struct control *control;  /* of its PID 1 */
-        int32_t pid;              /* 0: not started */
-        enum process_state state; /* set by process_set_state */
+        int is_paced, was_followed; /* output waits for followers, the first one included */
+        struct control *control;    /* of its PID 1 */
+        int32_t pid;                /* 0: not started */
+        enum process_state state;   /* set by process_set_state */
         int exit_code, signal, timed_out, session_ended;
         uint64_t started_ms, ended_ms, started_ns, ended_ns;
         uint64_t denials_since;
@@ -95,7 +96,7 @@ struct process_options {
         size_t command_size;
         const json_t *env;
         uint64_t timeout_ms;
-        int is_foreground, is_hidden, keeps_input, auto_cleanup;
+        int is_foreground, is_hidden, keeps_input, auto_cleanup, is_paced;
         const void *stdin_data;
         size_t stdin_size;
         uint32_t cols, rows; /* both not 0: a terminal */

@@ -275,6 +275,8 @@ export interface ProcessStartParams {
   env?: Record<string, string | null> | undefined
   /** Keep its input open for process.input. */
   stdin?: boolean | undefined
+  /** true: it waits until the first process.follow has come, and for the slowest one, where its oldest output would be dropped. */
+  paced?: boolean | undefined
   /** On timeout its tree is killed. 0 or absent: none. */
   timeoutMs?: number | undefined
   /** Remove it when it has ended. */
