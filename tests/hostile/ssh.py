@@ -67,7 +67,7 @@ def asks_for_everything(agent):
 
 
 def speaks_no_ssh():
-    for text in ("exec cat /dev/urandom", "printf 'SSH-2.0-x\\r\\n'; exec cat /dev/zero", "exit 0", "printf 'SSH-2.0-%070000d\\r\\n' 1"):
+    for text in ("head -c 3000000 /dev/urandom; exec sleep 1000", "printf 'SSH-2.0-x\\r\\n'; head -c 3000000 /dev/zero; exec sleep 1000", "exit 0", "printf 'SSH-2.0-%070000d\\r\\n' 1"):
         with guests_sshd("#!/bin/sh\n" + text):
             done = run("ssh", "box", "true")
             equal((done.returncode, done.stdout), (255, b""), text)

@@ -10,7 +10,8 @@
 #define USER_CHARACTERS "abcdefghijklmnopqrstuvwxyz0123456789_-"
 
 /* The sshd of a sandbox is its code's, so it gets nothing that it could use: no agent, no display,
- * no password, no other key, no command here. The first value that ssh finds holds. */
+ * no password, no other key, no command here. The first value that ssh finds holds. The key
+ * exchange of newer versions costs 0.08 s more, and nobody listens between here and the sandbox. */
 static const char fixed[] = "    IdentitiesOnly yes\n"
                             "    IdentityAgent none\n"
                             "    CertificateFile none\n"
@@ -18,6 +19,7 @@ static const char fixed[] = "    IdentitiesOnly yes\n"
                             "    GlobalKnownHostsFile /dev/null\n"
                             "    StrictHostKeyChecking yes\n"
                             "    HostKeyAlgorithms ssh-ed25519\n"
+                            "    KexAlgorithms curve25519-sha256\n"
                             "    UpdateHostKeys no\n"
                             "    CheckHostIP no\n"
                             "    VerifyHostKeyDNS no\n"
