@@ -83,6 +83,17 @@ def nothing_is_dropped(frames):
         assert totals[-1] < LARGE, totals
 
 
+def a_reader_who_leaves(frames):
+    """The process goes on then."""
+    process = frames.call("process.start", sandbox="box", command=f"head -c {LARGE} /dev/zero; read _", stdin=True, paced=True)["process"]
+    follow = frames.ask("process.follow", sandbox="box", process=process)
+    frames.call("hold", id=follow, hold=True)
+    frames.call("cancel", id=follow)
+    frames.call("process.input", sandbox="box", process=process, end=True)
+    equal(frames.call("process.wait", sandbox="box", process=process)["process"]["exitCode"], 1)
+    equal(frames.call("process.logs", sandbox="box", process=process, limit=1)["stdoutTotal"], LARGE)
+
+
 def ends_of_the_command_line():
     for number, code in ((signal.SIGTERM, 143), (signal.SIGHUP, 143), (signal.SIGINT, -signal.SIGINT)):
         with start("exec", "-i", "box", "echo on; exec cat", stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
@@ -143,6 +154,7 @@ def test_all_of_it():
     with daemon() as running, running.frames() as frames:
         ok("sandbox", "create", "box")
         nothing_is_dropped(frames)
+        a_reader_who_leaves(frames)
         for part in (bytes_and_ends, an_input_that_is_not_read, slow_readers, ends_of_the_command_line, git_commands, rsync_both_ways):
             print(part.__name__, flush=True)
             part()
