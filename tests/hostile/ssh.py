@@ -74,6 +74,14 @@ def speaks_no_ssh():
     equal(good("ssh", "box", "echo well"), b"well\n")
 
 
+def words_on_the_terminal():
+    """Words of the guest's sshd before a login; the output of a command is as with any ssh."""
+    with guests_sshd("#!/bin/sh\nprintf 'a\\033]0;title\\007\\tb\\n\\302\\233c' >&2"):
+        done = run("ssh", "box", "true")
+        equal(done.returncode, 255)
+        assert done.stderr.startswith(b"a\\x1b]0;title\\x07\tb\n\\xc2\\x9bc"), done.stderr
+
+
 def another_key_of_the_guests():
     with guests_sshd(f'#!/bin/sh\nd=$(mktemp -d) && ssh-keygen -q -t ed25519 -N "" -f $d/key && exec {GENUINE} -i -f {PLACE}/settings -o HostKey=$d/key'):
         done = run("ssh", "box", "true")
@@ -119,6 +127,6 @@ def test_what_the_sandboxs_code_may_do_to_its_users_ssh():
         configure("box")
         with open("config", "a") as file:
             file.write("Host *\n    ForwardAgent yes\n    ForwardX11 yes\n    PermitLocalCommand yes\n    LocalCommand touch made\n    PasswordAuthentication yes\n")
-        for part in (another_key_of_the_guests, speaks_no_ssh, stays_when_the_client_ends, no_links_in_our_place, names_in_the_environment):
+        for part in (another_key_of_the_guests, words_on_the_terminal, speaks_no_ssh, stays_when_the_client_ends, no_links_in_our_place, names_in_the_environment):
             part()
         asks_for_everything(agent)

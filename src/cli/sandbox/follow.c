@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "cli/output/print.h"
 #include "cli/output/progress.h"
 #include "cli/output/signals.h"
 #include "sandbox-options.h"
@@ -11,6 +12,8 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -134,6 +137,22 @@ static int read_input(struct follow *f, struct cloche_err *e)
 
 /* -- output --------------------------------------------------------------------------------------------------- */
 
+/* Queue bytes without those that could control a terminal. */
+static int keep_plain(struct follow *f, const void *data, size_t size)
+{
+        char *text = NULL;
+        size_t text_size;
+        FILE *out = open_memstream(&text, &text_size);
+        int r;
+
+        if (!out)
+                return -ENOMEM;
+        print_bytes(out, data, size, PRINT_TEXT);
+        r = fclose(out) == 0 ? output_queue_put(&f->out, STDERR_FILENO, text, text_size) : -ENOMEM;
+        free(text);
+        return r;
+}
+
 static int keep_output(struct follow *f, const struct daemon_message *message, struct cloche_err *e)
 {
         const char *stream = json_string_value(json_object_get(message->body, "stream"));
@@ -144,7 +163,9 @@ static int keep_output(struct follow *f, const struct daemon_message *message, s
 
         if (r < 0)
                 return r;
-        r = output_queue_put(&f->out, is_error ? STDERR_FILENO : STDOUT_FILENO, data, size);
+        r = is_error && f->is_error_plain
+                    ? keep_plain(f, data, size)
+                    : output_queue_put(&f->out, is_error ? STDERR_FILENO : STDOUT_FILENO, data, size);
         return r < 0 ? err_os(e, CLOCHE_E_RESOURCE, -r, "hold output") : 0;
 }
 

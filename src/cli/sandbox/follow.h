@@ -18,7 +18,8 @@ struct follow {
         int passes_input;              /* send standard input to the process */
         int ends_input;                /* a signal ends the input, and the process is killed only if it then goes on */
         struct terminal *terminal;     /* raw mode: size changes are passed on, and Ctrl-] detaches; NULL: none */
-        int all_is_error;              /* output goes to standard error, since it is not the requested result */
+        int is_error_plain; /* standard error is for people: bytes that could control a terminal are shown as \xNN */
+        int all_is_error;   /* output goes to standard error, since it is not the requested result */
         int (*on_event)(void *data,
                         const struct daemon_message *message); /* not for output: 0, or the exit code; NULL: none */
         int ends_unread;  /* end as soon as our output is closed; otherwise at the next write */

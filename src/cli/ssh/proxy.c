@@ -83,6 +83,7 @@ static int follow_sshd(struct daemon_client *client, const char *sandbox, const 
                 .process = sandbox_text(started, "process"),
                 .passes_input = 1,
                 .ends_input = 1,
+                .is_error_plain = 1,
         };
         json_t *ended = NULL;
         int code = follow_request(&f, "process.follow",
