@@ -52,10 +52,10 @@ def test_hosts_of_others():
 
 
 DANGEROUS = "Host *\n ForwardAgent yes\n ForwardX11 yes\n ForwardX11Trusted yes\n PermitLocalCommand yes\n LocalCommand touch made\n StrictHostKeyChecking no\n UpdateHostKeys yes\n" \
-            " CanonicalizeHostname always\n PasswordAuthentication yes\n KbdInteractiveAuthentication yes\n GSSAPIAuthentication yes\n GSSAPIDelegateCredentials yes\n Tunnel yes\n" \
+            " CanonicalizeHostname always\n PasswordAuthentication yes\n KbdInteractiveAuthentication yes\n PreferredAuthentications password\n GSSAPIAuthentication yes\n Tunnel yes\n" \
             " IdentitiesOnly no\n GatewayPorts yes\n VerifyHostKeyDNS yes\n HostbasedAuthentication yes\n AddKeysToAgent yes\n IdentityAgent /agent\n User other\n"
 SAFE = {"forwardagent": "no", "forwardx11": "no", "forwardx11trusted": "no", "permitlocalcommand": "no", "stricthostkeychecking": "true", "updatehostkeys": "false", "canonicalizehostname": "false",
-        "passwordauthentication": "no", "kbdinteractiveauthentication": "no", "gssapiauthentication": "no", "gssapidelegatecredentials": "no", "tunnel": "false", "identitiesonly": "yes",
+        "passwordauthentication": "no", "kbdinteractiveauthentication": "no", "preferredauthentications": "publickey", "tunnel": "false", "identitiesonly": "yes",
         "gatewayports": "no", "verifyhostkeydns": "false", "hostbasedauthentication": "no", "addkeystoagent": "false", "identityagent": "none", "user": "cloche", "hostkeyalgorithms": "ssh-ed25519"}
 
 
