@@ -22,7 +22,7 @@ GENUINE = "$(ls ~/.local/bin/genuine /usr/sbin/sshd 2>/dev/null | head -n 1)"
 @contextlib.contextmanager
 def guests_sshd(text):
     """The code has put a script of its own into the place of sshd."""
-    ok("exec", "box", "cd ~/.local/bin; [ -e genuine ] || [ ! -e sshd ] || mv sshd genuine; cat >sshd; chmod +x sshd".replace("cat >sshd", f"printf '%s\\n' {quoted(text)} >sshd"))
+    ok("exec", "box", f"mkdir -p ~/.local/bin; cd ~/.local/bin; [ -e genuine ] || [ ! -e sshd ] || mv sshd genuine; printf '%s\\n' {quoted(text)} >sshd; chmod +x sshd")
     yield
     ok("exec", "box", "cd ~/.local/bin; rm sshd; [ ! -e genuine ] || mv genuine sshd")
 
