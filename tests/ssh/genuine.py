@@ -35,6 +35,7 @@ def commands():
     equal(run("ssh", "box", "echo err >&2").stderr, b"err\n")  # and no line of ours or of sshd
     ok("exec", "box", "--", "export 'ODD=a \"b\" \\c $d'")
     equal(good("ssh", "box", "printf %s \"$ODD\""), b'a "b" \\c $d')  # programs have the environment of the session
+    equal(good("ssh", "box", "umask; ulimit -c; ls /proc/self/fd"), ok("exec", "-i", "box", "umask; ulimit -c; ls /proc/self/fd"))
     assert b"CLOCHE_SSH" not in good("ssh", "box", "env; set")
 
 

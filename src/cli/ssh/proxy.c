@@ -32,6 +32,7 @@ static const char settings[] = "AuthorizedKeysFile /dev/shm/.cloche-ssh/client\n
 /* Only the first SetEnv of a file counts. Programs of ssh get the environment that programs of the
  * sandbox have, but for variables that sshd sets itself. */
 static const char script[] =
+        "mask=$(umask)\n"
         "umask 077\n"
         "place=/dev/shm/.cloche-ssh\n"
         "mkdir -p -m 755 \"$place\"\n"
@@ -58,6 +59,7 @@ static const char script[] =
         "        export LD_PRELOAD=$place/chroot.so\n"
         "fi\n"
         "unset \"${!CLOCHE_SSH_@}\"\n"
+        "umask \"$mask\"\n"
         "exec \"$sshd\" -i -e -f \"$place/settings\"\n";
 
 /* For root, see box/init/chroot.c; as printf %b of a shell takes it. */
