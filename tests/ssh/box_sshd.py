@@ -20,14 +20,21 @@ def programs():
     return None if os.path.exists(SSHD) else unpacked("openssh-server", "libwrap0")
 
 
-def bring_sshd(sandbox):
-    """Its own programs are before those of the host's /usr in the PATH."""
-    place = programs()
+def collect():
+    """Put sshd into a directory of the test's, unless this machine has its own."""
+    place = None if os.path.exists("sshd") else programs()
     if place is None:
         return
-    os.makedirs("sshd/bin", exist_ok=True)
+    os.makedirs("sshd/bin")
     for path in [place + SSHD, *glob.glob(f"{place}/usr/lib/*/libwrap.so.0")]:
         shutil.copy(os.path.realpath(path), f"sshd/bin/{os.path.basename(path)}")
+
+
+def bring_sshd(sandbox):
+    """Its own programs are before those of the host's /usr in the PATH."""
+    if os.path.exists(SSHD):
+        return
+    collect()
     ok("cp", "sshd/bin", f"{sandbox}:/home/cloche/.local/")
     ok("exec", sandbox, "--", "export LD_LIBRARY_PATH=~/.local/bin")
 

@@ -5,10 +5,11 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from box_sshd import HANG, SSHD, bring_sshd, configure, good, programs, run
+from box_sshd import HANG, SSHD, bring_sshd, collect, configure, good, programs, run
 from boxes import daemon, ok
-from cloche import equal, need_root, need_writable_roots
+from cloche import equal, need_ordinary_user, need_root, need_writable_roots, skip
 from image_trees import copy_programs, libraries_of, make_image, make_shell
+from lent_ids import as_user
 
 TIMEOUT = 120
 
@@ -72,6 +73,30 @@ def test_the_life_of_a_sandbox():
         os.remove("socket")
         os.symlink(running.path, "socket")
         equal(good("ssh", "box", "echo again"), b"again\n")
+
+
+def as_ordinary_user():
+    home = os.path.abspath("home")
+    os.environ.update(HOME=home, XDG_RUNTIME_DIR=home, XDG_STATE_HOME=home + "/state")
+    ok("sandbox", "create", "box")
+    bring_sshd("box")
+    configure()
+    equal(good("ssh", "box.cloche", "id -un; cat", stdin=b"input"), b"cloche\ninput")
+    good("sftp", "-q", "-b", "-", "box.cloche", stdin=b"put config copy\nget copy back\n")
+    equal(open("back").read(), open("config").read())
+    ok("daemon", "stop")
+    equal(good("ssh", "box.cloche", "cat copy").decode(), open("config").read())  # starts a daemon, which starts the sandbox
+    ok("daemon", "stop")
+
+
+def test_an_ordinary_user():
+    need_ordinary_user()
+    if os.path.exists("/run/cloche/socket"):
+        skip("a system's daemon runs here")
+    os.environ.pop("CLOCHE_SOCKET", None)
+    os.mkdir("home", 0o700)
+    collect()
+    as_user(as_ordinary_user, has_groups=False)
 
 
 def make_sshd_image():
