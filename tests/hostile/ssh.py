@@ -11,7 +11,7 @@ import threading
 sys.path.insert(0, os.path.join(os.environ["CLOCHE_SOURCE"], "tests", "ssh"))
 from box_sshd import HANG, bring_sshd, configure, good, run
 from boxes import daemon, ok
-from cloche import equal, wait_for, write_file
+from cloche import equal, start, wait_for, write_file
 
 TIMEOUT = 120
 # Keys and settings are where those of the genuine one are.
@@ -96,8 +96,11 @@ def stays_when_the_client_ends():
             wait_for(lambda: ok("exec", "box", "ls /tmp").count(b"on\n"), "the guest's sshd runs")
             process.send_signal(signal.SIGTERM)
             process.wait(HANG)
-        [row] = [line for line in ok("ps", "box").decode().splitlines() if "# ssh" in line]
-        ok("kill", "box", row.split()[0])
+        with start("ssh-proxy", "box", stdin=subprocess.PIPE) as proxy:  # it reads nothing either: the rest of the input waits
+            proxy.stdin.write(bytes(150_000))
+            proxy.stdin.close()
+            proxy.wait(HANG)
+        wait_for(lambda: b"# ssh" not in ok("ps", "box"), "it was killed, as were those before")
 
 
 def no_links_in_our_place():

@@ -71,9 +71,17 @@ static int stop(struct follow *f, struct cloche_err *e)
         return daemon_request(f->client, f->process ? "process.kill" : "cancel", params, NULL, 0, &id, e);
 }
 
+/* The other side of our input has gone, or will. */
+static void expect_end(struct follow *f)
+{
+        if (!f->deadline_ns)
+                f->deadline_ns = clock_now_ns() + END_PATIENCE_NS;
+        f->cancels += !f->cancels;
+}
+
 static int end_input(struct follow *f, struct cloche_err *e)
 {
-        f->deadline_ns = clock_now_ns() + END_PATIENCE_NS;
+        expect_end(f);
         if (f->input_is_over)
                 return 0;
         f->input_is_over = 1;
@@ -82,9 +90,11 @@ static int end_input(struct follow *f, struct cloche_err *e)
 
 static int cancel(struct follow *f, struct cloche_err *e)
 {
+        if (f->ends_input)
+                return end_input(f, e);
         if (!f->cancels++)
-                return f->ends_input ? end_input(f, e) : stop(f, e);
-        return f->ends_input ? 0 : err_set(e, CLOCHE_E_CANCELLED, "stopped waiting: the started process may still run");
+                return stop(f, e);
+        return err_set(e, CLOCHE_E_CANCELLED, "stopped waiting: the started process may still run");
 }
 
 static int interrupt(struct follow *f, struct cloche_err *e)
@@ -123,6 +133,8 @@ static int read_input(struct follow *f, struct cloche_err *e)
 
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
                 return 0;
+        if (n <= 0 && f->ends_input)
+                return end_input(f, e);
         if (n <= 0) {
                 f->input_is_over = 1;
                 return send_input(f, NULL, 0, 1, e);
@@ -287,12 +299,13 @@ static int turn(struct follow *f, struct cloche_err *e)
 {
         int has_questions = f->questions && questions_are_open(f->questions) && !f->is_over;
         int wants_input = has_questions || (f->passes_input && !f->input_is_over && !f->input_id && !f->is_over);
+        int awaits_end = f->ends_input && !f->cancels && !f->is_over; /* while the process reads no more */
         int has_output = output_queue_fd(&f->out) >= 0;
         short events = daemon_events(f);
         struct pollfd polled[POLLED] = {
                 [SIGNALS] = {.fd = f->signal_fd, .events = POLLIN},
                 [DAEMON] = {.fd = events ? f->client->fd : -1, .events = events},
-                [INPUT] = {.fd = wants_input ? STDIN_FILENO : -1, .events = POLLIN},
+                [INPUT] = {.fd = wants_input || awaits_end ? STDIN_FILENO : -1, .events = wants_input ? POLLIN : 0},
                 [OUTPUT] = {.fd = has_output                      ? output_queue_fd(&f->out)
                                   : f->ends_unread && !f->cancels ? STDOUT_FILENO
                                                                   : -1,
@@ -311,7 +324,9 @@ static int turn(struct follow *f, struct cloche_err *e)
                 r = on_signal(f, e);
         if (r == 0 && polled[OUTPUT].revents)
                 r = write_output(f, e);
-        if (r == 0 && polled[INPUT].revents)
+        if (r == 0 && polled[INPUT].revents && !wants_input)
+                expect_end(f);
+        else if (r == 0 && polled[INPUT].revents)
                 r = has_questions ? questions_read(f->questions, &f->out, f->client, e) : read_input(f, e);
         if (r == 0 && polled[DAEMON].revents)
                 r = daemon_move(f->client, polled[DAEMON].revents, e);

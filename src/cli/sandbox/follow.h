@@ -16,8 +16,8 @@ struct follow {
         struct daemon_client *client;
         const char *sandbox, *process; /* process: NULL if none */
         int passes_input;              /* send standard input to the process */
-        int ends_input;                /* a signal ends the input, and the process is killed only if it then goes on */
-        struct terminal *terminal;     /* raw mode: size changes are passed on, and Ctrl-] detaches; NULL: none */
+        int ends_input;            /* a signal ends the input, and the process is killed if it goes on after that end */
+        struct terminal *terminal; /* raw mode: size changes are passed on, and Ctrl-] detaches; NULL: none */
         int is_error_plain; /* standard error is for people: bytes that could control a terminal are shown as \xNN */
         int all_is_error;   /* output goes to standard error, since it is not the requested result */
         int (*on_event)(void *data,

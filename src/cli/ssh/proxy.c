@@ -70,10 +70,10 @@ static const char chroot_library[] =
 /* The command is short, since cloche ps prints it. */
 static json_t *start_params(const char *sandbox, int is_root, const struct ssh_keys *keys)
 {
-        return json_pack("{s:s, s:s, s:b, s:b, s:b, s:{s:s, s:s, s:s, s:s, s:s}}", "sandbox", sandbox, "command",
-                         "exec bash --norc --noprofile -c \"$CLOCHE_SSH_SCRIPT\" # ssh", "stdin", 1, "autoCleanup", 1,
-                         "paced", 1, "env", "CLOCHE_SSH_SCRIPT", script, "CLOCHE_SSH_SETTINGS", settings,
-                         "CLOCHE_SSH_HOST", keys->host_key, "CLOCHE_SSH_CLIENT", keys->client_key, "CLOCHE_SSH_CHROOT",
+        return json_pack("{s:s, s:s, s:b, s:b, s:{s:s, s:s, s:s, s:s, s:s}}", "sandbox", sandbox, "command",
+                         "exec bash --norc --noprofile -c \"$CLOCHE_SSH_SCRIPT\" # ssh", "stdin", 1, "paced", 1, "env",
+                         "CLOCHE_SSH_SCRIPT", script, "CLOCHE_SSH_SETTINGS", settings, "CLOCHE_SSH_HOST",
+                         keys->host_key, "CLOCHE_SSH_CLIENT", keys->client_key, "CLOCHE_SSH_CHROOT",
                          is_root ? chroot_library : "");
 }
 
@@ -93,6 +93,11 @@ static int follow_sshd(struct daemon_client *client, const char *sandbox, const 
 
         if (code == 0)
                 code = (int)json_integer_value(json_object_get(ended, "exitCode"));
+        /* Not by itself (autoCleanup): one that ends at once would be gone before it is
+         * followed. */
+        if (ended)
+                (void)sandbox_request(client, "process.cleanup",
+                                      json_pack("{s:s, s:s}", "sandbox", sandbox, "process", f.process), NULL);
         json_decref(ended);
         return code;
 }
