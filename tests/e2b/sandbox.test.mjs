@@ -242,12 +242,13 @@ test("networks are closed by the clients' words", async () => {
 
 test("ports ask for a token and see another host, if their creator wants it", async () => {
         const own = await Sandbox.create({ timeoutMs: 60_000, network: { allowPublicTraffic: false, maskRequestHost: "localhost:${PORT}" } });
-        await own.files.write("serve.py", "import http.server\nclass H(http.server.BaseHTTPRequestHandler):\n def do_GET(self):\n  self.send_response(200); self.end_headers(); self.wfile.write(f\"{self.headers['Host']} {self.headers['e2b-traffic-access-token']} {self.headers['x-api-key']}\".encode())\nhttp.server.HTTPServer(('127.0.0.1', 8000), H).serve_forever()\n");
+        await own.files.write("serve.py", "import http.server\nclass H(http.server.BaseHTTPRequestHandler):\n def do_GET(self):\n  self.send_response(200); self.end_headers(); self.wfile.write(f\"{self.headers['Host']} {self.headers['e2b-traffic-access-token']} {self.headers['x-api-key']} {self.headers['x-access-token']}\".encode())\nhttp.server.HTTPServer(('127.0.0.1', 8000), H).serve_forever()\n");
         const server = await own.commands.run("exec python3 serve.py", { background: true });
-        const at = (token) => fetch(`${process.env.E2B_SANDBOX_URL}/`, { headers: { "E2b-Sandbox-Id": own.sandboxId, "E2b-Sandbox-Port": "8000", "X-API-KEY": process.env.E2B_API_KEY, ...(token ? { "e2b-traffic-access-token": token } : {}) } });
+        const at = (token, access = own.envdAccessToken) => fetch(`${process.env.E2B_SANDBOX_URL}/`, { headers: { "E2b-Sandbox-Id": own.sandboxId, "E2b-Sandbox-Port": "8000", "X-API-KEY": process.env.E2B_API_KEY, "X-Access-Token": access, ...(token ? { "e2b-traffic-access-token": token } : {}) } });
         let answer;
         while ((answer = await at(own.trafficAccessToken)).status !== 200) await answer.text();
-        assert.equal(await answer.text(), "localhost:8000 None None"); // they are not the guest's
+        assert.equal(await answer.text(), "localhost:8000 None None None"); // they are not the guest's
+        assert.equal(await (await at(own.trafficAccessToken, "of-a-program")).text(), "localhost:8000 None None of-a-program");
         assert.deepEqual([(await at()).status, (await at("0".repeat(40))).status, (await at(own.envdAccessToken)).status], [403, 403, 403]);
         assert.equal((await Sandbox.connect(own.sandboxId)).trafficAccessToken, own.trafficAccessToken);
         await server.kill();

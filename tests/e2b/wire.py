@@ -278,6 +278,25 @@ def test_unknown_paths_and_sandboxes():
         equal([one["sandboxID"] for one in client.control("GET", "/v2/sandboxes")[1]], [box["sandboxID"]])  # none was made
 
 
+def waits(daemon):
+    """True if the engine waits longer than from one turn of the API's timer to the next."""
+    with open(f"/proc/{daemon.engine_pid()}/syscall") as file:
+        number, *args = file.read().split()
+    return number in ("22", "232", "281") and not 0 <= struct.unpack("i", struct.pack("I", int(args[3], 16) & 0xffffffff))[0] <= 100  # epoll_wait, epoll_pwait
+
+
+def test_a_daemon_without_requests_does_not_wake_up():
+    with served() as (daemon, env):
+        client = Client(env)
+        wait_for(lambda: waits(daemon), "nothing has come yet")
+        equal(client.control("GET", "/v2/sandboxes"), (200, []))
+        wait_for(lambda: waits(daemon), "the request has ended")
+        made = client.control("POST", "/v3/templates", {"name": "one"})[1]
+        assert not waits(daemon), "a build that nobody begins is forgotten"
+        equal(client.control("POST", f"/v2/templates/one/builds/{made['buildID']}", {"steps": [{"type": "NONE", "args": []}]})[0], 202)
+        wait_for(lambda: waits(daemon), "the build has ended")
+
+
 def test_ids_and_metadata_survive_a_crash():
     with served() as (daemon, env):
         client = Client(env)
@@ -500,6 +519,9 @@ def test_the_sandbox_of_a_volume_lives_while_it_is_used():
             [box] = json.loads(command_line(daemon, env, "sandbox", "ls", "--json").stdout)
             ends.append(box["endsAt"])
         assert ends[0] < ends[1], ends
+        for path, status in (("/../etc/passwd", 400), ("..", 400), ("a/../../etc", 400), ("/..a", 404), ("a..", 404)):  # the last two are names
+            for place in ("path", "dir", "file"):
+                equal((path, client.send("GET", f"/volumecontent/used/{place}?path={quote(path)}", {"Authorization": f"Bearer {token}"})[0]), (path, status))
         for mode, status in (("x", 400), ("", 400), ("384", 201)):
             equal((mode, client.send("PUT", f"/volumecontent/used/file?path=/f&mode={mode}", {"Authorization": f"Bearer {token}", "Content-Type": "application/octet-stream"}, b"1")[0]), (mode, status))
 

@@ -77,6 +77,16 @@ void e2b_builds_sweep(struct e2b *e2b, uint64_t now_ns)
         }
 }
 
+int e2b_builds_wait(const struct e2b *e2b)
+{
+        const struct e2b_build *b;
+
+        TAILQ_FOREACH (b, &e2b->builds, link)
+                if (b->state == BUILD_WAITING)
+                        return 1;
+        return 0;
+}
+
 static void forget_old(struct e2b *e2b)
 {
         struct e2b_build *b, *oldest = NULL;

@@ -55,6 +55,7 @@ void e2b_layer_free(struct e2b_layer *layer);
 void e2b_build_begin(struct e2b_build *b, json_t *request);
 /* Forget those that no client began, with their layers. */
 void e2b_builds_sweep(struct e2b *e2b, uint64_t now_ns);
+int e2b_builds_wait(const struct e2b *e2b); /* true if one was not begun */
 void e2b_builds_done(struct e2b *e2b);
 /* A command for the core's shell: a login shell runs the text, as E2B's. */
 json_t *e2b_login_command(int has_root, const char *user, const char *text);

@@ -138,6 +138,7 @@ void e2b_stream_hold(struct e2b_request *q);
 
 /* -- secrets --------------------------------------------------------------------------------------------------- */
 
+#define E2B_ACCESS_HEADER "X-Access-Token"
 void e2b_access_token(const struct daemon *d, const char *sandbox, char ret[TOKEN_SECRET_SIZE]);
 /* For the ports of a sandbox that is not public. */
 void e2b_traffic_token(const struct daemon *d, const char *sandbox, char ret[TOKEN_SECRET_SIZE]);

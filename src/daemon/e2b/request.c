@@ -154,6 +154,9 @@ static void on_whole(void *data)
                 q->on_whole(q);
 }
 
+/* The timer runs while a turn may have work: a daemon without requests does not wake up. */
+static void start_turns(struct e2b *e2b);
+
 static struct e2b_request *request_new(struct daemon *d, struct http_request *request, int64_t principal)
 {
         static const struct http_handler handler = {.on_body = on_body,
@@ -167,6 +170,7 @@ static struct e2b_request *request_new(struct daemon *d, struct http_request *re
         q->door = (struct door){.hooks = &hooks, .daemon = d, .principal = principal};
         q->request = request;
         TAILQ_INSERT_TAIL(&d->e2b->requests, q, link);
+        start_turns(d->e2b);
         http_request_handle(request, &handler, q);
         return q;
 }
@@ -429,6 +433,14 @@ static void on_timer(uv_timer_t *timer)
                         q->on_deadline(q);
                 }
         }
+        if (TAILQ_EMPTY(&e2b->requests) && TAILQ_EMPTY(&e2b->watchers) && !e2b_builds_wait(e2b))
+                uv_timer_stop(timer);
+}
+
+static void start_turns(struct e2b *e2b)
+{
+        if (!uv_is_active((uv_handle_t *)e2b->timer))
+                uv_timer_start(e2b->timer, on_timer, TURN_MS, TURN_MS);
 }
 
 static void on_timer_closed(uv_handle_t *timer)
@@ -452,7 +464,6 @@ int e2b_start(struct daemon *d, struct cloche_err *e)
         TAILQ_INIT(&e2b->watchers);
         uv_timer_init(&d->loop, timer);
         timer->data = e2b;
-        uv_timer_start(timer, on_timer, TURN_MS, TURN_MS);
         uv_unref((uv_handle_t *)timer);
         e2b->timer = timer;
         d->e2b = e2b;

@@ -157,7 +157,7 @@ json_t *e2b_describe_in_detail(const struct e2b_request *q, const json_t *descri
 /* A secure sandbox asks for its token. A signature is for the bytes of a file only. */
 static int may_enter(const struct e2b_request *q)
 {
-        const char *token = http_request_header(q->request, "X-Access-Token");
+        const char *token = http_request_header(q->request, E2B_ACCESS_HEADER);
         json_t *options = e2b_options(q->described);
         int is_open = q->route->plane == E2B_CONTEXTS || json_is_false(json_object_get(options, "secure"));
 

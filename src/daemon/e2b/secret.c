@@ -61,9 +61,16 @@ int e2b_is_api_key(const struct daemon *d, const char *key)
                is_derived(d, TOKEN_E2B_KEY, "", key + sizeof(TOKEN_E2B_KEY_PREFIX) - 1);
 }
 
+/* The header is a common one, which programs in a sandbox may use for tokens of their own. */
+static int is_like_token(const char *value)
+{
+        return strlen(value) == TOKEN_SECRET_SIZE - 1 && strspn(value, "0123456789abcdef") == TOKEN_SECRET_SIZE - 1;
+}
+
 int e2b_is_secret(const struct daemon *d, const char *name, const char *value)
 {
         return d->e2b && (strcasecmp(name, E2B_TRAFFIC_HEADER) == 0 ||
+                          (strcasecmp(name, E2B_ACCESS_HEADER) == 0 && is_like_token(value)) ||
                           (strcasecmp(name, "X-API-KEY") == 0 && e2b_is_api_key(d, value)));
 }
 

@@ -4,6 +4,7 @@
 #include "build.h"
 
 #include "base/err.h"
+#include "base/path.h"
 
 #include <nettle/memops.h>
 #include <stdio.h>
@@ -161,6 +162,16 @@ static void on_box(struct e2b_request *q, const struct door_reply *reply)
                 e2b_call(q, "sandbox.update", json_pack("{s:i}", "lifetimeMs", UNUSED_MS), NULL, on_renewed);
 }
 
+/* The volume is all that its clients shall reach. */
+static int leads_out(const struct e2b_request *q)
+{
+        char *path = e2b_query(q, "path");
+        int leads_out = path && path_has_parent(path);
+
+        free(path);
+        return leads_out;
+}
+
 /* It is made on the first use, and goes when it is not used for a while. */
 void e2b_with_volume(struct e2b_request *q, void (*then)(struct e2b_request *q))
 {
@@ -169,6 +180,11 @@ void e2b_with_volume(struct e2b_request *q, void (*then)(struct e2b_request *q))
         if (!e2b_is_volume_request(q->door.daemon, q->request)) {
                 json_decref(volumes);
                 e2b_refuse(q, 401, "unauthenticated", "the token of the volume is missing or wrong");
+                return;
+        }
+        if (leads_out(q)) {
+                json_decref(volumes);
+                e2b_refuse(q, 400, "invalid_argument", "'path' must have no part that is '..'");
                 return;
         }
         q->go_on = then;
