@@ -68,6 +68,37 @@ def test_life():
             equal(shell(frames, name, "echo $(</tmp/up) $UID"), f"33 34 {0 if options else 33}\n")
 
 
+def test_commands_of_a_sandbox():
+    """They take the place of those of its image or snapshot, also without an image, and come back with it."""
+    store, (image,) = make_store(1)
+    own = {"start": f"echo own > /tmp/up; {STAYS}", "ready": "[ -e /tmp/up ]"}
+    with Daemon("--images", store) as daemon:
+        with daemon.frames() as frames:
+            settings = {**SETTINGS, "startup": UP}
+            frames.call("sandbox.create", sandbox="image", image=image, imageSettings=settings, startup=own)
+            frames.call("sandbox.create", sandbox="plain", startup=own)
+            frames.call("sandbox.snapshot", sandbox="plain", snapshot="kept")
+            frames.call("sandbox.fork", sandbox="plain", names=["fork"])
+            frames.call("sandbox.create", sandbox="same", snapshot="kept")
+            frames.call("sandbox.create", sandbox="none", snapshot="kept", startup={})
+            frames.call("sandbox.create", sandbox="never", image=image, imageSettings=settings, startup={})
+            error = frames.refused("sandbox.create", sandbox="bad", startup={"start": ""})
+            assert error.name == "invalid_argument" and "start must be text" in error.message, error
+            error = frames.refused("sandbox.create", sandbox="bad", snapshot="kept", startup={"start": "echo why; exit 3", "ready": "[ -e /never ]"})
+            equal((error.name, error.data["output"]), ("process_ended", "why\n"))
+            names = [row["sandbox"] for row in frames.call("sandbox.list")["sandboxes"]]
+            equal(sorted(names), ["fork", "image", "never", "none", "plain", "same"])
+            for name in names:
+                frames.call("sandbox.stop", sandbox=name)
+        os.kill(daemon.engine_pid(), 9)
+        with daemon.frames() as frames:
+            for name in names:
+                shell(frames, name, "true")
+                started = [row["process"] for row in frames.call("process.list", sandbox=name)["processes"]]
+                equal((name, started), (name, [] if name in ("none", "never") else ["image-start"]))
+            equal(shell(frames, "image", "echo $(</tmp/up)"), "own\n")
+
+
 def test_failures():
     """A new sandbox whose commands fail is none; one that was saved runs, and its description has the reason."""
     store, (image,) = make_store(1)

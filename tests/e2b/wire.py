@@ -557,15 +557,48 @@ def test_files_of_one_that_become_another():
 
 
 def test_a_template_that_does_not_come_up_leaves_no_sandbox():
-    with served() as (_, env):
+    with served() as (daemon, env):
         client = Client(env)
-        state, log, reason = build(client, "once", [], startCmd="exec sleep 600", readyCmd="[ -e ~/second ] && kill -9 $$; touch ~/second")
+        for more, why, said in (({"startCmd": "echo broken; exit 3"}, "the start command ended with exit code 3 before the ready command succeeded", "broken"),
+                                ({"startCmd": "sleep 600", "readyCmd": "no-such-program"}, "the ready command cannot be run: exit code 127", "no-such-program"),
+                                ({"startCmd": "x" * 4097}, "at most 4096 bytes", "")):
+            state, log, reason = build(client, "none", [], **more)
+            assert (state, reason["step"]) == ("error", "finalize") and why in reason["message"] and said in "\n".join(log), (reason, log)
+        state, log, reason = build(client, "once", [], startCmd="[ ! -e ~/first ] || { echo told; exit 3; }; touch ~/first; exec sleep 600", readyCmd="[ -e ~/first ]")
         equal((state, reason), ("ready", None), log)
         equal(build(client, "home", [run_step("rm -r ~; touch ~")])[0], "ready")
-        for name, status, why in (("once", 409, "the ready command of the template ended with exit code"), ("home", 400, "/home/user")):
+        for name, status, why in (("once", 409, "start command ended with status 3"), ("home", 400, "/home/user")):
             answer = client.control("POST", "/v2/sandboxes", {"templateID": name})
             assert (answer[0], answer[1].get("code")) == (status, status) and why in answer[1]["message"], answer
         equal(client.control("GET", "/v2/sandboxes")[1], [])
+
+
+def output_of(client, box, command, **more):
+    messages, _ = client.stream("/process.Process/Start", box, bash(command), **more)
+    return b"".join(base64.b64decode(message["event"].get("data", {}).get("stdout", "")) for message in messages).decode()
+
+
+def test_a_template_has_limits_and_its_service_comes_back():
+    with served() as (_, env):
+        client = Client(env)
+        for bad in ({"cpuCount": 0}, {"cpuCount": "2"}, {"memoryMB": 7}, {"memoryMB": 1.5}, {"cpuCount": 1, "memoryMB": 1 << 40}):
+            equal((bad, client.control("POST", "/v3/templates", {"name": "one", **bad})[0]), (bad, 400))
+        made = {"cpuCount": 3, "memoryMB": 300}
+        state, log, reason = build(client, "one", [{"type": "WORKDIR", "args": ["/tmp/w"]}], made, startCmd="echo $PWD $USER > ~/up; exec sleep 600", readyCmd="[ -e ~/up ]")
+        equal((state, reason), ("ready", None), log)
+        [row] = client.control("GET", "/v2/templates")[1]
+        equal((row["cpuCount"], row["memoryMB"]), (3, 300))
+        equal({name: client.control("GET", "/templates/one")[1]["builds"][0][name] for name in made}, made)
+        box = client.box(templateID="one")
+        shown = client.control("GET", "/sandboxes/" + box["sandboxID"])[1]
+        equal((shown["cpuCount"], shown["memoryMB"]), (3, 300))
+        sleeps = "cat ~/up; pgrep -cx sleep"
+        equal(output_of(client, box, sleeps), "/tmp/w user\n1\n")
+        equal(client.control("POST", f"/sandboxes/{box['sandboxID']}/pause", {"memory": False})[0], 204)
+        equal(client.control("POST", f"/v2/sandboxes/{box['sandboxID']}/connect", {"timeout": 300})[0], 201)
+        equal(output_of(client, box, sleeps), "/tmp/w user\n1\n")  # started again, with new processes
+        plain = client.control("GET", "/sandboxes/" + client.box()["sandboxID"])[1]
+        assert plain["cpuCount"] != 3 and plain["memoryMB"] != 300, plain  # the twin
 
 
 def test_processes_whose_client_has_gone_make_room():
@@ -650,9 +683,9 @@ def test_processes_of_deleted_sandboxes_are_forgotten():
         assert grown < 30 << 20, grown
 
 
-def build(client, name, steps, **more):
+def build(client, name, steps, options=None, **more):
     """The state, the lines of the log and the reason of a build, when it has ended."""
-    status, made = client.control("POST", "/v3/templates", {"name": name})
+    status, made = client.control("POST", "/v3/templates", {"name": name, **(options or {})})
     equal(status, 202)
     at = f"/templates/{made['templateID']}/builds/{made['buildID']}"
     equal(client.control("POST", "/v2" + at, {"steps": steps, **more})[0], 202)

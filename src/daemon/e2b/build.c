@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "daemon/images/names.h"
 #include "daemon/images/program.h"
+#include "engine/box/image.h"
 #include "wire/json.h"
 
 #include <stdarg.h>
@@ -12,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KEPT_MOST 32 /* builds that ended, for their logs */
+#define KEPT_MOST 32           /* builds that ended, for their logs */
+#define COMMAND_BYTES_MAX 4096 /* quoted twice it fits into those of the core */
 #define LIFE_MS 3600000
 #define UNSTARTED_NS UINT64_C(600000000000) /* a client uploads its layers, then begins the build at once */
 #define READY_MS 600000
@@ -53,6 +55,7 @@ static void build_free(struct e2b_build *b)
         json_decref(b->log);
         json_decref(b->reason);
         json_decref(b->tags);
+        json_decref(b->limits);
         buf_done(&b->line);
         free(b->name);
         free(b->cwd);
@@ -101,7 +104,7 @@ static void forget_old(struct e2b *e2b)
                 build_free(oldest);
 }
 
-struct e2b_build *e2b_build_new(struct daemon *d, const char *name, json_t *tags)
+struct e2b_build *e2b_build_new(struct daemon *d, const char *name, json_t *tags, json_t *limits)
 {
         struct e2b_build *b = calloc(1, sizeof(*b));
 
@@ -117,6 +120,7 @@ struct e2b_build *e2b_build_new(struct daemon *d, const char *name, json_t *tags
         b->env = json_object();
         b->name = strdup(name);
         b->tags = json_incref(tags);
+        b->limits = json_incref(limits);
         b->cwd = strdup(E2B_HOME);
         TAILQ_INSERT_TAIL(&d->e2b->builds, b, link);
         if (b->log && b->env && b->name && b->cwd)
@@ -244,9 +248,9 @@ static int went_well(struct e2b_build *b, const struct door_reply *reply, const 
 
 static char *settings_of(const struct e2b_build *b)
 {
-        json_t *settings =
-                json_pack("{s:O, s:s, s:s*, s:O*, s:O*}", "env", b->env, "cwd", b->cwd, "user", b->user, "start",
-                          json_object_get(b->request, "startCmd"), "ready", json_object_get(b->request, "readyCmd"));
+        json_t *settings = json_pack("{s:O, s:O*, s:s, s:s*, s:O*, s:O*}", "env", b->env, "limits", b->limits, "cwd",
+                                     b->cwd, "user", b->user, "start", json_object_get(b->request, "startCmd"), "ready",
+                                     json_object_get(b->request, "readyCmd"));
         char *text = json_dump_text(settings, JSON_COMPACT);
 
         json_decref(settings);
@@ -315,6 +319,34 @@ json_t *e2b_login_command(int has_root, const char *user, const char *text)
         return json_stringn(out.data, out.size);
 }
 
+/* A command of the template, in its directory and as its user. */
+static json_t *startup_command(const json_t *settings, int has_root, const char *name)
+{
+        const char *text = e2b_text(settings, name), *user = e2b_text(settings, "user"),
+                   *directory = e2b_text(settings, "cwd");
+        _cleanup_buf_ struct buf out = BUF_INIT(4u << 20);
+        json_t *login = text ? e2b_login_command(has_root, user ? user : E2B_USER, text) : NULL, *command = NULL;
+
+        if (login && buf_append(&out, "cd ", 3) == 0 && buf_quote(&out, directory ? directory : E2B_HOME) == 0 &&
+            buf_append(&out, " || exit\n", 9) == 0 &&
+            buf_append(&out, json_string_value(login), json_string_length(login)) == 0)
+                command = json_stringn(out.data, out.size);
+        json_decref(login);
+        return command;
+}
+
+json_t *e2b_startup(const json_t *settings, int has_root, json_int_t ready_ms)
+{
+        json_t *start = startup_command(settings, has_root, "start"),
+               *ready = startup_command(settings, has_root, "ready"),
+               *startup = start || ready ? json_pack("{s:I}", "readyMs", ready_ms) : NULL;
+
+        if (!startup)
+                return NULL;
+        door_put(startup, "start", start);
+        return door_put(startup, "ready", ready);
+}
+
 /* With the variables, the directory and the user of the steps so far. */
 static json_t *command(const struct e2b_build *b, const char *text, const char *user)
 {
@@ -348,33 +380,76 @@ static int is_done(struct e2b_build *b, const struct door_reply *reply, const ch
 
 static void on_ready(struct e2b_build *b, const struct door_reply *reply)
 {
-        if (is_done(b, reply, "finalize"))
+        const json_t *last;
+        char message[400];
+
+        end_line(b);
+        if (!went_well(b, reply, "finalize"))
+                return;
+        last = json_array_get(b->log, json_array_size(b->log) - 1);
+        if (json_is_true(json_object_get(reply->result, "timedOut")))
+                snprintf(message, sizeof(message), "the ready command did not succeed within %d s", READY_MS / 1000);
+        else /* the script says so at its end */
+                snprintf(message, sizeof(message), "%.390s", e2b_text(last, "message"));
+        if (json_integer_value(json_object_get(reply->result, "exitCode")) == 0 &&
+            !json_is_true(json_object_get(reply->result, "timedOut")))
                 keep(b);
+        else
+                fail(b, "finalize", message);
 }
 
-static void wait_until_ready(struct e2b_build *b, const struct door_reply *reply)
+static int add_job(struct buf *out, const struct e2b_build *b, const char *text)
 {
-        const char *ready = e2b_text(b->request, "readyCmd");
-        json_t *loop = json_sprintf("until ( %s\n); do sleep 2; done", ready ? ready : "sleep 20");
+        json_t *login = command(b, text, b->user ? b->user : E2B_USER);
+        int r = !login ? -1 : buf_append(out, "(\n", 2);
 
-        if (went_well(b, reply, "finalize"))
-                run(b, command(b, json_string_value(loop), b->user ? b->user : E2B_USER), READY_MS, on_ready);
-        json_decref(loop);
+        if (r == 0)
+                r = buf_append(out, json_string_value(login), json_string_length(login));
+        json_decref(login);
+        return r < 0 ? r : buf_append(out, "\n) &\n", 5);
+}
+
+/* A start command that ends with 0 has left a daemon. A ready command that is tried again would
+ * fail as before if there is no such program. */
+static json_t *script_of(const struct e2b_build *b, const char *start, const char *ready)
+{
+        static const char begin[] = "start=\n", started[] = "start=$!\n", loop[] = "while :; do\n",
+                          end[] = "ready=$!\n"
+                                  "wait -n $start $ready\n"
+                                  "if [ \"$start\" ] && ! kill -0 $start 2> /dev/null; then\n"
+                                  "wait $start || { code=$?; echo; echo \"the start command ended with exit code "
+                                  "$code before the ready command succeeded\"; exit 1; }\n"
+                                  "start=; fi\n"
+                                  "wait $ready; code=$?\n"
+                                  "case $code in 0) exit;; 126|127) echo; echo \"the ready command cannot be run: "
+                                  "exit code $code\"; exit 1;; esac\n"
+                                  "sleep 2; done";
+        _cleanup_buf_ struct buf out = BUF_INIT(8u << 20);
+        int r = buf_append(&out, begin, strlen(begin));
+
+        if (r == 0 && start)
+                r = add_job(&out, b, start);
+        if (r == 0 && start)
+                r = buf_append(&out, started, strlen(started));
+        if (r == 0)
+                r = buf_append(&out, loop, strlen(loop));
+        if (r == 0)
+                r = add_job(&out, b, ready);
+        if (r == 0)
+                r = buf_append(&out, end, strlen(end));
+        return r < 0 ? NULL : json_stringn(out.data, out.size);
 }
 
 /* The command is started to see that it works: the snapshot has files alone, and each sandbox of
  * the template starts it again. */
 static void finalize(struct e2b_build *b)
 {
-        const char *start = e2b_text(b->request, "startCmd");
+        const char *start = e2b_text(b->request, "startCmd"), *ready = e2b_text(b->request, "readyCmd");
 
-        if (start)
-                call(b, "process.start",
-                     json_pack("{s:o, s:s, s:O}", "command", command(b, start, b->user ? b->user : E2B_USER), "cwd",
-                               b->cwd, "env", b->env),
-                     NULL, wait_until_ready);
-        else if (e2b_text(b->request, "readyCmd"))
-                wait_until_ready(b, &(struct door_reply){0});
+        if ((start && strlen(start) > COMMAND_BYTES_MAX) || (ready && strlen(ready) > COMMAND_BYTES_MAX))
+                fail(b, "finalize", "the start and the ready command have at most 4096 bytes each");
+        else if (start || ready)
+                run(b, script_of(b, start, ready ? ready : "sleep 20"), READY_MS, on_ready);
         else
                 keep(b);
 }
@@ -626,6 +701,8 @@ static void create(struct e2b_build *b, json_t *params)
         door_put(params, "lifetimeMs", json_integer(LIFE_MS));
         door_put(params, "endAction", json_string("delete"));
         door_put(params, "network", e2b_network(b->door.daemon));
+        door_put(params, "startup", json_object()); /* of the base: they are none of the template's */
+        door_put(params, "limits", json_incref(b->limits));
         call(b, "sandbox.create", params, NULL, on_created);
 }
 
@@ -633,7 +710,7 @@ static void on_image(void *data, const json_t *result, const struct cloche_err *
 {
         struct e2b_build *b = data;
         const char *name = base_of(b->request);
-        json_t *params;
+        json_t *params, *settings;
         char message[400];
 
         b->door.image = NULL;
@@ -642,7 +719,11 @@ static void on_image(void *data, const json_t *result, const struct cloche_err *
                 fail(b, "base", message);
                 return;
         }
-        params = json_pack("{s:s, s:b}", "image", name, wants_root(b->request) ? "root" : "writableRoot", 1);
+        settings = image_settings_pick(result);
+        if (wants_root(b->request)) /* the user is that of the template */
+                (void)json_object_del(settings, "runsAs");
+        params = json_pack("{s:s, s:b, s:o}", "image", name, wants_root(b->request) ? "root" : "writableRoot", 1,
+                           "imageSettings", settings);
         if (image_name_put(params, result, 1) == 0) {
                 create(b, params);
                 return;

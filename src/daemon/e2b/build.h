@@ -27,8 +27,9 @@ struct e2b_build {
         struct door door; /* its sandbox */
         TAILQ_ENTRY(e2b_build) link;
         char id[E2B_ID_SIZE];
-        char *name;   /* of the template */
-        json_t *tags; /* texts; the first is kept first */
+        char *name;     /* of the template */
+        json_t *tags;   /* texts; the first is kept first */
+        json_t *limits; /* of its sandboxes, by name; NULL: the daemon's */
         size_t tagged;
         TAILQ_HEAD(e2b_layers, e2b_layer) layers;
         enum { BUILD_WAITING, BUILD_RUNNING, BUILD_READY, BUILD_FAILED } state;
@@ -44,8 +45,8 @@ struct e2b_build {
         void (*then)(struct e2b_build *b, const struct door_reply *reply); /* NULL: the reply does not matter */
 };
 
-/* name: copied; tags: referenced. NULL: no memory. Old builds that have ended are forgotten. */
-struct e2b_build *e2b_build_new(struct daemon *d, const char *name, json_t *tags);
+/* name: copied; tags, limits: referenced. NULL: no memory. Old builds that have ended are forgotten. */
+struct e2b_build *e2b_build_new(struct daemon *d, const char *name, json_t *tags, json_t *limits);
 /* id: NULL: the newest of the template. */
 struct e2b_build *e2b_build_find(const struct e2b *e2b, const char *name, const char *id);
 /* A whole one. */
@@ -59,6 +60,8 @@ int e2b_builds_wait(const struct e2b *e2b); /* true if one was not begun */
 void e2b_builds_done(struct e2b *e2b);
 /* A command for the core's shell: a login shell runs the text, as E2B's. */
 json_t *e2b_login_command(int has_root, const char *user, const char *text);
+/* The commands of a template, for sandbox.create; NULL: it has none. */
+json_t *e2b_startup(const json_t *settings, int has_root, json_int_t ready_ms);
 /* True if the request has the token of a layer's URL. */
 int e2b_is_layer_upload(const struct daemon *d, const struct http_request *request);
 

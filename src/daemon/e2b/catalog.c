@@ -147,17 +147,38 @@ json_t *e2b_tag_params(const char *snapshot, const struct e2b_reference *to, jso
 
 /* -- list -------------------------------------------------------------------------------------------------------- */
 
-/* As the clients know them; limits are those of each sandbox. */
+/* Those that the template states; else its sandboxes have the daemon's. */
+static json_int_t limit_of(const json_t *snapshot, const char *limit, json_int_t unit, json_int_t without)
+{
+        json_t *settings = e2b_settings(snapshot);
+        json_int_t value = json_integer_value(json_object_get(json_object_get(settings, "limits"), limit));
+
+        json_decref(settings);
+        return value > 0 ? value / unit : without;
+}
+
+static json_int_t cpus_of(const json_t *snapshot)
+{
+        return limit_of(snapshot, "cpuPercent", 100, 1);
+}
+
+static json_int_t memory_of(const json_t *snapshot)
+{
+        return limit_of(snapshot, "memoryBytes", 1 << 20, 0);
+}
+
+/* As the clients know them. */
 static json_t *template_of(const json_t *snapshot)
 {
         const char *name = name_of(snapshot);
         json_t *at = json_object_get(snapshot, "createdAt");
 
-        return json_pack("{s:s, s:s, s:i, s:i, s:i, s:b, s:[s], s:[s], s:O, s:O, s:n, s:n, s:i, s:i, s:s, s:s}",
-                         "templateID", name, "buildID", label_of(snapshot, E2B_LABEL_BUILD), "cpuCount", 1, "memoryMB",
-                         0, "diskSizeMB", 0, "public", is_public(snapshot), "aliases", name, "names", name, "createdAt",
-                         at, "updatedAt", at, "createdBy", "lastSpawnedAt", "spawnCount", 0, "buildCount", 1,
-                         "envdVersion", E2B_ENVD_VERSION, "buildStatus", "ready");
+        return json_pack("{s:s, s:s, s:I, s:I, s:i, s:b, s:[s], s:[s], s:O, s:O, s:n, s:n, s:i, s:i, s:s, s:s}",
+                         "templateID", name, "buildID", label_of(snapshot, E2B_LABEL_BUILD), "cpuCount",
+                         cpus_of(snapshot), "memoryMB", memory_of(snapshot), "diskSizeMB", 0, "public",
+                         is_public(snapshot), "aliases", name, "names", name, "createdAt", at, "updatedAt", at,
+                         "createdBy", "lastSpawnedAt", "spawnCount", 0, "buildCount", 1, "envdVersion",
+                         E2B_ENVD_VERSION, "buildStatus", "ready");
 }
 
 /* One row for each name: that of its default tag, if it has one. */
@@ -243,10 +264,10 @@ static void on_template(struct e2b_request *q, const struct door_reply *reply)
                 const json_t *one = json_array_get(found, i);
                 json_t *at = json_object_get(one, "createdAt");
 
-                json_array_append_new(builds,
-                                      json_pack("{s:s, s:s, s:O, s:O, s:i, s:i, s:[s]}", "buildID",
-                                                label_of(one, E2B_LABEL_BUILD), "status", "ready", "createdAt", at,
-                                                "updatedAt", at, "cpuCount", 1, "memoryMB", 0, "tags", tag_of(one)));
+                json_array_append_new(builds, json_pack("{s:s, s:s, s:O, s:O, s:I, s:I, s:[s]}", "buildID",
+                                                        label_of(one, E2B_LABEL_BUILD), "status", "ready", "createdAt",
+                                                        at, "updatedAt", at, "cpuCount", cpus_of(one), "memoryMB",
+                                                        memory_of(one), "tags", tag_of(one)));
         }
         if (json_array_size(found) > 0) {
                 template = template_of(json_array_get(found, 0));

@@ -223,60 +223,10 @@ static void answer_created(struct e2b_request *q)
         e2b_answer(q, 201, e2b_describe_access(q, q->described));
 }
 
-static void on_ready(struct e2b_request *q, const struct door_reply *reply)
-{
-        json_int_t code = json_integer_value(json_object_get(reply->result, "exitCode"));
-        struct cloche_err e = {0};
-
-        if (json_is_true(json_object_get(reply->result, "timedOut")))
-                err_set(&e, CLOCHE_E_TIMEOUT, "the ready command of the template did not succeed within %d s",
-                        READY_MS / 1000);
-        else if (code != 0)
-                err_set(&e, CLOCHE_E_STATE, "the ready command of the template ended with exit code %lld",
-                        (long long)code);
-        if (e.code)
-                give_up(q, &e);
-        else
-                answer_created(q);
-}
-
-/* The ready command of a template, until it succeeds. */
-static void on_begun(struct e2b_request *q, const struct door_reply *reply)
-{
-        json_t *settings = e2b_settings(q->described), *loop, *command;
-        const char *ready = e2b_text(settings, "ready"), *user = e2b_text(settings, "user");
-
-        (void)reply;
-        if (!ready) {
-                answer_created(q);
-        } else {
-                loop = json_sprintf("until ( %s\n); do sleep 0.1; done", ready);
-                command =
-                        e2b_login_command(e2b_has_root(q->described), user ? user : E2B_USER, json_string_value(loop));
-                json_decref(loop);
-                prepare(q, "exec",
-                        json_pack("{s:o, s:b, s:i, s:O*}", "command", command, "fork", 1, "timeoutMs", READY_MS, "cwd",
-                                  json_object_get(settings, "cwd")),
-                        on_ready);
-        }
-        json_decref(settings);
-}
-
 static void on_home(struct e2b_request *q, const struct door_reply *reply)
 {
-        json_t *settings = e2b_settings(q->described);
-        const char *start = e2b_text(settings, "start"), *user = e2b_text(settings, "user");
-
         (void)reply;
-        if (start)
-                prepare(q, "process.start",
-                        json_pack("{s:o, s:O*}", "command",
-                                  e2b_login_command(e2b_has_root(q->described), user ? user : E2B_USER, start), "cwd",
-                                  json_object_get(settings, "cwd")),
-                        on_begun);
-        else
-                answer_created(q);
-        json_decref(settings);
+        answer_created(q);
 }
 
 static void on_created(struct e2b_request *q, const struct door_reply *reply)
@@ -285,12 +235,22 @@ static void on_created(struct e2b_request *q, const struct door_reply *reply)
         prepare(q, "file.mkdir", json_pack("{s:s, s:b}", "path", E2B_HOME, "recursive", 1), on_home);
 }
 
+/* 404 would be a missing template. */
+static void on_not_created(struct e2b_request *q, const struct door_reply *reply)
+{
+        if (reply->e->code == CLOCHE_E_PROCESS_ENDED)
+                e2b_refuse(q, 409, "failed_precondition", "%s", reply->e->msg);
+        else
+                e2b_fail(q, reply);
+}
+
 static void create(struct e2b_request *q, json_t *params)
 {
         char id[E2B_ID_SIZE];
 
         e2b_random_id(id, sizeof(id));
         q->door.sandbox = strdup(id);
+        q->fail = on_not_created;
         e2b_call(q, "sandbox.create", params, NULL, on_created);
 }
 
@@ -300,6 +260,7 @@ static void on_snapshot(struct e2b_request *q, const struct door_reply *reply)
         json_t *params = params_of(q, e2b_text(q->body, "templateID")), *settings = e2b_settings(reply->result), *env;
 
         if (params) {
+                door_put(params, "startup", e2b_startup(settings, e2b_has_root(reply->result), READY_MS));
                 env = json_deep_copy(json_object_get(settings, "env"));
                 json_object_update_missing(json_object_get(params, "env"), env);
                 json_object_set(params, "snapshot", json_object_get(reply->result, "snapshot"));

@@ -12,10 +12,10 @@ json_t *e2b_describe(const struct e2b_request *q, const json_t *described);     
 json_t *e2b_describe_in_detail(const struct e2b_request *q, const json_t *described);
 
 /* The settings of a template that was built, from the labels of a snapshot or a sandbox: {env, cwd,
- * user, start, ready}; an empty object if there are none. */
+ * user, start, ready, limits}; an empty object if there are none. */
 json_t *e2b_settings(const json_t *described);
 #define E2B_LABEL_FILES E2B_LABEL "files"       /* an object as text: {path: {key: value}} */
-#define E2B_LABEL_SETTINGS E2B_LABEL "settings" /* of the snapshot, as text: {env, cwd, user, start, ready} */
+#define E2B_LABEL_SETTINGS E2B_LABEL "settings" /* of the snapshot, as text: {env, cwd, user, start, ready, limits} */
 
 /* -- labels and metadata of files -------------------------------------------------------------------------------- */
 

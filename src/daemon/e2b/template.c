@@ -57,15 +57,46 @@ static json_t *tags_of(struct e2b_request *q, const struct e2b_reference *of)
         return NULL;
 }
 
+/* Absent ones are the daemon's. False: the request was refused. */
+static int read_limits(struct e2b_request *q, json_t **ret)
+{
+        static const struct {
+                const char *name, *limit;
+                json_int_t unit, least, most;
+        } rows[] = {{"cpuCount", "cpuPercent", 100, 1, 1000}, {"memoryMB", "memoryBytes", 1 << 20, 8, 1 << 20}};
+
+        *ret = NULL;
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                const json_t *value = json_object_get(q->body, rows[i].name);
+                json_int_t number = json_integer_value(value);
+
+                if (!value || json_is_null(value))
+                        continue;
+                if (!json_is_integer(value) || number < rows[i].least || number > rows[i].most) {
+                        json_decref(*ret);
+                        e2b_refuse(q, 400, "invalid_argument", "'%s' must be a whole number, %lld to %lld",
+                                   rows[i].name, (long long)rows[i].least, (long long)rows[i].most);
+                        return 0;
+                }
+                *ret = *ret ? *ret : json_object();
+                json_object_set_new(*ret, rows[i].limit, json_integer(number * rows[i].unit));
+        }
+        return 1;
+}
+
 void e2b_on_template_create(struct e2b_request *q)
 {
         struct e2b_reference of;
         struct e2b_build *b;
-        json_t *tags;
+        json_t *tags, *limits;
 
         if (!e2b_reference_check(q, e2b_text(q->body, "name"), &of) || !check_name(q, &of) || !(tags = tags_of(q, &of)))
                 return;
-        b = e2b_build_new(q->door.daemon, of.name, tags);
+        if (!read_limits(q, &limits)) {
+                json_decref(tags);
+                return;
+        }
+        b = e2b_build_new(q->door.daemon, of.name, tags, limits);
         if (b)
                 e2b_answer(q, 202,
                            json_pack("{s:s, s:s, s:b, s:[s], s:O, s:[s]}", "templateID", b->name, "buildID", b->id,
@@ -73,6 +104,7 @@ void e2b_on_template_create(struct e2b_request *q)
         else
                 e2b_refuse(q, 500, "internal", "out of memory");
         json_decref(tags);
+        json_decref(limits);
 }
 
 /* -- layers ------------------------------------------------------------------------------------------------------ */

@@ -317,3 +317,21 @@ int image_take_members(cloche_engine *engine, const json_t *object, struct image
         free(text);
         return r;
 }
+
+int image_take_startup(cloche_engine *engine, const json_t *startup, struct image *image, struct cloche_err *e)
+{
+        json_t *json;
+        char *text;
+        int r;
+
+        if (!startup)
+                return 0;
+        json = image->settings ? json_copy(image->settings->json) : json_object();
+        json_object_set(json, "startup", (json_t *)startup);
+        text = json_dump_text(json, JSON_COMPACT | JSON_SORT_KEYS);
+        r = text ? image_settings_take(&engine->image_settings, text, &image->settings, e)
+                 : err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "read the commands of a sandbox");
+        free(text);
+        json_decref(json);
+        return r;
+}

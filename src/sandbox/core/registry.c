@@ -426,9 +426,34 @@ static void use_image(struct sandbox *s, const struct image *image, const json_t
         s->image = *image;
         image_hold(&s->image);
         s->image_name = json_incref(json_object_get(params, "imageName"));
+        s->commands = json_incref(json_object_get(params, "startup"));
         s->packages = json_incref(json_object_get(params, "packages"));
         s->has_writable_root = wants_writable_root(params);
         s->has_root = json_is_true(json_object_get(params, "root"));
+}
+
+void sandbox_use_commands(struct sandbox *s, const struct image *image, json_t *startup)
+{
+        struct image earlier = s->image;
+
+        s->image = *image;
+        image_hold(&s->image);
+        image_drop(&earlier);
+        sandbox_replace(&s->commands, startup);
+}
+
+/* Commands of the request take the place of those of the snapshot. */
+static int begin_with(const struct snapshot *snapshot, struct sandbox *s, json_t *startup, struct cloche_err *e)
+{
+        struct image image;
+        int r = snapshot_begin(snapshot, s, e);
+
+        image = s->image;
+        if (r == 0)
+                r = image_take_startup(s->all->engine, startup, &image, e);
+        if (r == 0 && startup)
+                sandbox_use_commands(s, &image, startup);
+        return r;
 }
 
 int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
@@ -454,6 +479,8 @@ int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
                 r = check_image_name(request->params, e);
         if (r == 0)
                 r = image_take_members(request->all->engine, request->params, &image, e);
+        if (r == 0)
+                r = image_take_startup(request->all->engine, json_object_get(request->params, "startup"), &image, e);
         if (r == 0 && !s)
                 r = check_root(request->params, &image, e);
         if (r == 0 && !s)
@@ -481,7 +508,7 @@ int handle_CREATE(struct sandbox_request *request, struct cloche_err *e)
                         s->is_untried = s->state == SANDBOX_STOPPED;
                         if (!snapshot)
                                 use_image(s, &image, request->params);
-                        r = snapshot ? snapshot_begin(snapshot, s, e) : 0;
+                        r = snapshot ? begin_with(snapshot, s, json_object_get(request->params, "startup"), e) : 0;
                 }
                 r = !s ? -(int)e->code : r < 0 ? r : sandbox_update_begin(s, request, request->params, created, e);
                 if (r == 0 && packages[0])

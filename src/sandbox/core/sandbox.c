@@ -221,6 +221,7 @@ static void sandbox_free(struct sandbox *s)
         json_decref(s->network_policy);
         image_drop(&s->image);
         json_decref(s->image_name);
+        json_decref(s->commands);
         json_decref(s->packages);
         json_decref(s->mount);
         json_decref(s->volumes);

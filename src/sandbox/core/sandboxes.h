@@ -122,6 +122,7 @@ struct sandbox {
         struct image image;
         json_t *env, *network_policy, *labels;
         json_t *image_name; /* by which its image was found; NULL: by the digest */
+        json_t *commands;   /* its own start and ready command; NULL: those of the image */
         json_t *packages;   /* that it began with; NULL: none */
         json_t *mount;      /* as a run's; NULL: none */
         int has_caller;     /* each start needs the socket of the user who made it, whose rights its mounts have */
@@ -194,6 +195,8 @@ void sandbox_delete(struct sandbox *s);
 void sandbox_end(struct sandbox *s);
 /* Hold the object in place of the member's; NULL: leave the member. */
 void sandbox_replace(json_t **member, json_t *by);
+/* image: its own, with other commands. */
+void sandbox_use_commands(struct sandbox *s, const struct image *image, json_t *startup);
 /* Allocate a sandbox that is in no list. */
 struct sandbox *sandbox_alloc(struct sandboxes *all, struct cloche_err *e);
 /* pool.c: return a pooled sandbox of this kind that runs already, or NULL. kind: NULL: that of

@@ -194,19 +194,19 @@ json_t *sandbox_store_definition(struct sandbox *s)
         json_t *object;
 
         sessions_remember(s);
-        object =
-                json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:O, s:O, s:O, s:I, s:o, s:o, s:s, s:O*, "
-                          "s:O*, s:O*, s:O*, s:b, s:b, s:b, s:O*}",
-                          "sandbox", s->name, "runs", may_lose_changes(s), "pausedMs",
-                          s->state == SANDBOX_PAUSED || s->has_files_only ? (json_int_t)s->paused_ms : 0, "createdMs",
-                          (json_int_t)s->created_ms, "usedMs", (json_int_t)s->used_ms, "savedMs",
-                          (json_int_t)s->saved_ms, "lostFromMs", (json_int_t)s->lost_from_ms, "lostToMs",
-                          (json_int_t)s->lost_to_ms, "limits", limits_named(&s->requested_limits), "env", s->env,
-                          "network", s->network_policy, "labels", s->labels, "idleMs", (json_int_t)s->idle_ms,
-                          "sessions", sessions_json(s), "ports", ports_json(s), "image", s->image.name, "imageSettings",
-                          s->image.name[0] && s->image.settings ? s->image.settings->json : NULL, "imageName",
-                          s->image_name, "packages", s->packages, "mount", s->mount, "hasCaller", s->has_caller,
-                          "hasWritableRoot", s->has_writable_root, "hasRoot", s->has_root, "volumes", s->volumes);
+        object = json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:O, s:O, s:O, s:I, s:o, s:o, s:s, s:O*, "
+                           "s:O*, s:O*, s:O*, s:O*, s:b, s:b, s:b, s:O*}",
+                           "sandbox", s->name, "runs", may_lose_changes(s), "pausedMs",
+                           s->state == SANDBOX_PAUSED || s->has_files_only ? (json_int_t)s->paused_ms : 0, "createdMs",
+                           (json_int_t)s->created_ms, "usedMs", (json_int_t)s->used_ms, "savedMs",
+                           (json_int_t)s->saved_ms, "lostFromMs", (json_int_t)s->lost_from_ms, "lostToMs",
+                           (json_int_t)s->lost_to_ms, "limits", limits_named(&s->requested_limits), "env", s->env,
+                           "network", s->network_policy, "labels", s->labels, "idleMs", (json_int_t)s->idle_ms,
+                           "sessions", sessions_json(s), "ports", ports_json(s), "image", s->image.name,
+                           "imageSettings", s->image.name[0] && s->image.settings ? s->image.settings->json : NULL,
+                           "imageName", s->image_name, "startup", s->commands, "packages", s->packages, "mount",
+                           s->mount, "hasCaller", s->has_caller, "hasWritableRoot", s->has_writable_root, "hasRoot",
+                           s->has_root, "volumes", s->volumes);
         if (object)
                 json_object_set_new(object, "hostName", json_string(s->identity.host_name));
         if (object)
@@ -290,6 +290,15 @@ static void load_image(struct sandbox *s, const char *name, const json_t *settin
         free(text);
 }
 
+static void load_commands(struct sandbox *s, json_t *startup)
+{
+        struct image image = s->image;
+
+        if (!startup || image_take_startup(s->all->engine, startup, &image, NULL) < 0)
+                return;
+        sandbox_use_commands(s, &image, startup);
+}
+
 static void load_port(struct sandbox *s, const json_t *row)
 {
         const char *token = json_string_value(json_object_get(row, "token")),
@@ -327,6 +336,7 @@ int sandbox_store_take(struct sandbox *s, const json_t *object, struct cloche_er
                 strcpy(s->identity.host_name, host_name);
         sandbox_deadline_read(s, object);
         load_image(s, json_string_value(json_object_get(object, "image")), json_object_get(object, "imageSettings"));
+        load_commands(s, json_object_get(object, "startup"));
         if (json_is_string(json_object_get(object, "imageName")))
                 s->image_name = json_incref(json_object_get(object, "imageName"));
         replace(&s->packages, json_object_get(object, "packages"));

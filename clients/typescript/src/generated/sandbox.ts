@@ -15,6 +15,8 @@ export interface SandboxCreateParams {
   imageName?: string | undefined
   /** Environment, working directory, user and commands that the image states: {env, workingDirectory, runsAs, startup}; the first two apply where the caller states nothing else; startup, {start, ready, readyMs}, in sandboxes. */
   imageSettings?: Record<string, unknown> | undefined
+  /** Commands of each of its starts instead of those of its image or snapshot: {start, ready, readyMs}; {}: none. They stay, also in its forks and snapshots. */
+  startup?: Record<string, unknown> | undefined
   /** true: the directories of its image can be changed, by a copy in its quota, and belong to its user; it stays. Needs image; of an ordinary user's daemon also Linux 6.6. A context in it starts cold if its programs changed files that the prepared interpreter has in memory, and cannot be forked. */
   writableRoot?: boolean | undefined
   /** true: its programs are root of 65,536 users of its own, with rights over its files, processes and ports; writableRoot is implied, and it stays. Needs control groups for memory and pids, and of an ordinary user's daemon Linux 6.6, newuidmap and 65,536 ids in /etc/subuid and subgid; packages are those of apt. Its contexts start cold. */
