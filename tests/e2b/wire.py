@@ -22,7 +22,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(HERE), "daemon"))
 from genuine import BUILD, free_port, image_store, served
 from clocks import Clock
 from cloche import equal, wait_for
-from rpc import PATIENCE
+from rpc import PATIENCE, Frames
 
 
 class Client:
@@ -755,6 +755,71 @@ def test_a_template_of_an_image_has_root_if_its_steps_ask():
         equal(client.stream("/process.Process/Start", box, bash("true"), **root)[1]["error"]["message"], "invalid username: 'root'")
 
 
+CHANCE = "cat /proc/sys/kernel/random/uuid >> ~/{}"
+
+
+def test_steps_that_were_built_before_are_not_run_again():
+    with tempfile.TemporaryDirectory() as directory:
+        os.chmod(directory, 0o711)  # the daemon of root's is another user's
+        kept = ["--state-dir", os.path.join(directory, "state")]
+
+        def built(client, name, *steps, options=None, **more):
+            """The numbers of the steps that were taken from before, and what the sandbox has."""
+            state, log, reason = build(client, name, [run_step(step) if isinstance(step, str) else step for step in steps], options, **more)
+            equal((state, reason), ("ready", None), log)
+            box = client.box(templateID=name)
+            files = output_of(client, box, "cat ~/one ~/two; echo $PWD $A").split("\n")
+            client.control("DELETE", "/sandboxes/" + box["sandboxID"])
+            return [line.split("]")[0].rsplit("[", 1)[1] for line in log if line.startswith("CACHED")], files
+
+        one, two = CHANCE.format("one"), CHANCE.format("two")
+        with served(*kept) as (daemon, env):
+            client = Client(env)
+            step = {"type": "WORKDIR", "args": ["/tmp/w"]}
+            known, first = built(client, "first", one, step, two)
+            equal(known, [])
+            equal(built(client, "same", one, step, two), (["1/3", "2/3", "3/3"], first))
+            equal(built(client, "longer", one, step, two, {"type": "ENV", "args": ["A", "1"]}), (["1/4", "2/4", "3/4"], [*first[:2], "/tmp/w 1", ""]))
+            known, other = built(client, "other", one, step, two + "; true")
+            equal((known, other[0] == first[0], other[1] == first[1], other[2]), (["1/3"], True, False, "/tmp/w"))
+            known, started = built(client, "started", one, step, two, startCmd="echo started >> ~/one; exec sleep 600", readyCmd="grep started ~/one")
+            assert (known, started[0], started[1]) == (["1/3", "2/3", "3/3"], first[0], "started"), (known, started)
+            equal(built(client, "same", one, step, two)[1], first)  # the file of the start command is in no step
+            known, forced = built(client, "forced", one, step, {**run_step(two), "force": True})
+            equal((known, forced[0], forced[1] == first[1]), (["1/3"], first[0], False))
+            equal(built(client, "same", one, step, two), (["1/3", "2/3", "3/3"], forced))  # the newest result counts
+            known, anew = built(client, "forced", one, step, two, force=True)
+            equal((known, anew[0] == first[0]), ([], False))
+            for name, steps, more in (("limits", (one,), {"options": {"memoryMB": 300}}), ("user", ({"type": "USER", "args": ["user"]}, one), {}), ("env", ({"type": "ENV", "args": ["A", "1"]}, one), {}), ("template", (one,), {"fromTemplate": "first"})):
+                equal((name, built(client, name, *steps, **more)[0]), (name, []))
+                assert built(client, name, *steps, **more)[0], name  # the twin
+            with open(env["TOKEN_FILE"]) as file, Frames(daemon.connect(), token=file.read().strip()) as owner:
+                kept_steps = lambda: {row["snapshot"]: row["labels"] for row in owner.call("snapshot.list")["snapshots"] if "e2b.step" in row["labels"]}
+                some, labels = next(iter(kept_steps().items()))
+                for n in range(64):
+                    owner.call("snapshot.copy", snapshot=some, to=f"copy{n}", labels=labels)
+                equal(built(client, "first", one, step, two)[0], ["1/3", "2/3", "3/3"])  # the oldest go at its end
+                wait_for(lambda: sorted(kept_steps()) == sorted(f"copy{n}" for n in range(64)), "the bound")
+                equal(built(client, "first", one, step, two)[0], [])
+            # They are nobody's templates or snapshots, and no other caller's either.
+            equal(client.control("GET", "/snapshots")[1], [])
+            assert not any("step" in row["templateID"] for row in client.control("GET", "/v2/templates")[1])
+            with daemon.frames() as frames:
+                equal(frames.call("snapshot.list")["snapshots"], [])
+                shown = json.loads(command_line(daemon, env, "snapshot", "ls", "--json").stdout)
+                steps = [row for row in shown if "e2b.step" in row["labels"]]
+                frames.call("exec", sandbox="evil", command="mkdir -p /home/user; echo evil > /home/user/one")
+                for row in steps:
+                    frames.call("sandbox.snapshot", sandbox="evil", snapshot=row["snapshot"], labels=row["labels"])
+                    equal(command_line(daemon, env, "snapshot", "rm", row["snapshot"]).returncode, 0)
+                known, own = built(client, "first", one, step, two)
+                assert known == [] and "evil" not in own, (known, own)
+        with served(*kept, "--network", "example.org") as (_, env):
+            equal(built(Client(env), "first", one, step, two)[0], [])  # other rules
+        with served(*kept) as (_, env):
+            equal(built(Client(env), "first", one, step, two)[0], ["1/3", "2/3", "3/3"])  # the twin
+
+
 def test_builds_that_nobody_may_make():
     with Clock() as clock, served(env=clock.env) as (daemon, env), daemon.frames() as frames:
         client = Client(env)
@@ -805,6 +870,12 @@ def test_builds_that_print_and_send_much_take_little_memory():
         for _ in range(5):
             equal(build(client, "sends", [{"type": "NONE", "args": ["x" * (10 << 20)]}])[0], "error")
         assert daemon.memory() - before < 60 << 20, daemon.memory() - before
+        # the files of a COPY lie on the disk
+        before, layer = daemon.memory(), os.urandom(48 << 20)
+        client.control("POST", "/v3/templates", {"name": "large"})
+        upload = "/" + client.control("GET", f"/templates/large/files/{'a' * 64}")[1]["url"].split("/", 3)[3]
+        equal(client.send("PUT", upload, {}, layer)[0], 200)
+        assert daemon.memory() - before < 16 << 20, daemon.memory() - before
         # a line that is longer than one of the log is cut into several
         _, log, _ = build(client, "long", [run_step("head -c 100000 /dev/zero | tr '\\0' x; echo; echo tail; false")])
         equal([len(line) for line in log if line.startswith("x")], [65536, 100000 - 65536])

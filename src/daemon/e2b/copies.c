@@ -1,6 +1,6 @@
 /* Forks and snapshots of sandboxes, and their usage over time. Runs in: cloched-engine, on its
  * loop, with the rights of the daemon's user. */
-#include "build.h"
+#include "template/build.h"
 
 #include "base/clock.h"
 
@@ -171,6 +171,7 @@ static void on_snapshots(struct e2b_request *q, const struct door_reply *reply)
                 const json_t *one = json_array_get(all, i);
 
                 if (json_object_get(json_object_get(one, "labels"), E2B_LABEL_BUILD) ||
+                    json_object_get(json_object_get(one, "labels"), E2B_LABEL_STEP) ||
                     (sandbox && strcmp(sandbox, e2b_text(one, "sandbox")) != 0) ||
                     (name && strcmp(name, e2b_text(one, "snapshot")) != 0) || n++ < from)
                         continue;

@@ -95,7 +95,7 @@ struct e2b {
         const struct e2b_request *labeler; /* the one that changes labels, or NULL */
         TAILQ_HEAD(e2b_processes, e2b_process) processes;
         TAILQ_HEAD(e2b_builds, e2b_build) builds;
-        size_t layer_bytes; /* of all builds */
+        uint64_t layer_bytes; /* of all builds */
         TAILQ_HEAD(e2b_watchers, e2b_watcher) watchers;
         size_t watcher_count, watcher_bytes; /* the bytes are of their events */
         size_t process_count, process_most;  /* beyond it those of sandboxes that are gone are looked for */

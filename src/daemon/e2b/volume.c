@@ -1,7 +1,7 @@
 /* Volumes, by name, with the daemon's operations. Contents are read and written in a sandbox
  * that has the volume alone: cloched itself looks into no file system of a guest. Runs in:
  * cloched-engine, on its loop, with the rights of the daemon's user. */
-#include "build.h"
+#include "template/build.h"
 
 #include "base/err.h"
 #include "base/path.h"

@@ -198,6 +198,11 @@ int sandboxes_has(const struct sandboxes *all, int64_t principal, const char *na
         return sandbox_find(all, principal, name) != NULL;
 }
 
+int sandboxes_state_fd(const struct sandboxes *all)
+{
+        return all->state_fd;
+}
+
 const json_t *sandboxes_labels(const struct sandboxes *all, int64_t principal, const char *name)
 {
         const struct sandbox *s = sandbox_find(all, principal, name);

@@ -95,6 +95,8 @@ CLOCHE_MUST_CHECK int sandboxes_new(const struct sandboxes_options *opt, struct 
 CLOCHE_MUST_CHECK int sandboxes_warm(struct sandboxes *all, int64_t principal, const char *languages,
                                      struct cloche_err *e);
 int sandboxes_has(const struct sandboxes *all, int64_t principal, const char *name);
+/* The state directory, borrowed; negative: there is none. */
+int sandboxes_state_fd(const struct sandboxes *all);
 /* Its labels, borrowed until the next request; NULL: there is no such sandbox. */
 const json_t *sandboxes_labels(const struct sandboxes *all, int64_t principal, const char *name);
 /* Report the sandboxes that were made of an image of the store, stopped ones too. */

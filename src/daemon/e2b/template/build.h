@@ -3,10 +3,13 @@
 #ifndef CLOCHE_DAEMON_E2B_BUILD_H
 #define CLOCHE_DAEMON_E2B_BUILD_H
 
-#include "sandbox.h"
+#include "daemon/e2b/sandbox.h"
+
+#include "sandbox/process/spool.h"
 
 #define E2B_LABEL_BUILD E2B_LABEL "build" /* of the sandbox and of the snapshot */
 
+#define E2B_LABEL_STEP E2B_LABEL "step" /* of the snapshot of a step: its key */
 #define E2B_LABEL_NAME E2B_LABEL "name" /* of the snapshot of a template: its name, without the tag */
 #define E2B_LABEL_TAG E2B_LABEL "tag"
 #define E2B_LABEL_PUBLIC E2B_LABEL "public"
@@ -18,7 +21,8 @@ struct e2b_layer {
         TAILQ_ENTRY(e2b_layer) link;
         struct e2b_build *build;
         char *hash;
-        struct buf bytes;
+        struct spool bytes;
+        uint64_t counted_bytes;           /* in those of all builds */
         const struct e2b_request *upload; /* whose body it is; NULL: none any more */
         int is_whole;
 };
@@ -36,7 +40,12 @@ struct e2b_build {
         uint64_t touched_ns; /* the last sign of its client before it began, monotonic */
         json_t *request;     /* as the client sent it: steps, fromImage, … */
         int has_root;
-        size_t step, layer_at;
+        size_t step;
+        uint64_t layer_at;
+        json_t *params; /* of sandbox.create, while results of earlier builds are looked for; at the end names */
+        void (*trimmed)(struct e2b_build *b);
+        json_t *keys;     /* of the steps, texts; NULL: there is no cache */
+        const char *kept; /* in keys: the step whose result is all that the sandbox has; NULL: none */
         json_t *env;
         char *cwd, *user;
         struct buf line; /* output without its end of line */

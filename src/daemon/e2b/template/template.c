@@ -12,7 +12,9 @@
 #define HASH_SIZE 64
 #define STEPS_MAX 1000
 #define BUILDS_MOST 8
-#define LAYER_BYTES_MOST (256u << 20) /* of all builds: they lie in memory until their build ends */
+#define LAYER_BYTES_MOST                                                                             \
+        (UINT64_C(4) << 30) /* of all builds: they lie in the state directory until their build ends \
+                             */
 #define LOG_PAGE 100
 
 /* -- names ------------------------------------------------------------------------------------------------------- */
@@ -216,13 +218,15 @@ static void on_layer_bytes(struct e2b_request *q, const void *bytes, size_t size
 
         if (!layer)
                 return;
-        if (e2b->layer_bytes + size > LAYER_BYTES_MOST || buf_append(&layer->bytes, bytes, size) < 0) {
+        e2b->layer_bytes += size;
+        layer->counted_bytes += size;
+        if (e2b->layer_bytes > LAYER_BYTES_MOST || spool_append(&layer->bytes, bytes, size) < 0) {
                 e2b_layer_free(layer);
-                e2b_refuse(q, 413, "invalid_argument", "the files of builds have more than %u MiB together, compressed",
-                           LAYER_BYTES_MOST >> 20);
+                e2b_refuse(q, 507, "resource_exhausted",
+                           "there is no room for the files of builds, which have at most %u MiB together, compressed",
+                           (unsigned)(LAYER_BYTES_MOST >> 20));
                 return;
         }
-        e2b->layer_bytes += size;
         layer->build->touched_ns = clock_now_ns();
 }
 
@@ -258,7 +262,7 @@ void e2b_on_layer_put(struct e2b_request *q)
         if (layer) {
                 layer->build = b;
                 layer->upload = q;
-                layer->bytes = (struct buf)BUF_INIT(LAYER_BYTES_MOST);
+                spool_init(&layer->bytes, SPOOL_FIRST, LAYER_BYTES_MOST, sandboxes_state_fd(q->door.daemon->sandboxes));
                 layer->hash = strdup(q->parts[1]);
                 TAILQ_INSERT_TAIL(&b->layers, layer, link);
         }
