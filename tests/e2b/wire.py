@@ -21,7 +21,7 @@ sys.path.insert(0, HERE)
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "daemon"))
 from genuine import BUILD, free_port, image_store, served
 from clocks import Clock
-from cloche import equal, wait_for
+from cloche import cli, equal, wait_for
 from rpc import PATIENCE, Frames
 
 
@@ -576,6 +576,27 @@ def test_a_template_that_does_not_come_up_leaves_no_sandbox():
 def output_of(client, box, command, **more):
     messages, _ = client.stream("/process.Process/Start", box, bash(command), **more)
     return b"".join(base64.b64decode(message["event"].get("data", {}).get("stdout", "")) for message in messages).decode()
+
+
+def test_an_image_with_commands_has_its_sandboxes_made_ahead():
+    store = image_store()
+    with open("Dockerfile", "w") as file:
+        file.write("FROM tools:1\nLABEL cloche.start='echo up > /tmp/up; exec 9<> <(:); read -t 1000 -u 9' cloche.ready='[ -e /tmp/up ]'\n")
+    equal(cli("image", "build", ".", *store, "--tag", "served:1").code, 0)
+    with served(*store) as (daemon, env), open(env["TOKEN_FILE"]) as file, Frames(daemon.connect(), token=file.read().strip()) as owner:
+        client = Client(env)
+
+        def is_ahead():
+            box = client.box(templateID="served:1")["sandboxID"]
+            equal(output_of(client, {"sandboxID": box, "envdAccessToken": client.control("GET", "/sandboxes/" + box)[1]["envdAccessToken"]}, "cat /tmp/up"), "up\n")
+            [process] = [row for row in owner.call("process.list", sandbox=box)["processes"] if row["process"] == "image-start"]
+            return process["startedAt"] < owner.call("sandbox.get", sandbox=box)["createdAt"]
+
+        equal([is_ahead(), is_ahead()], [False, False])
+        wait_for(is_ahead, "the pool has one")
+        # a template that is built on it has commands of its own alone
+        equal(build(client, "built", [run_step("true")], fromImage="served:1")[0], "ready")
+        equal(owner.call("process.list", sandbox=client.box(templateID="built")["sandboxID"])["processes"], [])
 
 
 def test_a_template_has_limits_and_its_service_comes_back():
