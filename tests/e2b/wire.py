@@ -513,7 +513,7 @@ def test_the_sandbox_of_a_volume_lives_while_it_is_used():
     with served() as (daemon, env):
         client = Client(env)
         token = client.control("POST", "/volumes", {"name": "used"})[1]["token"]
-        ends = []
+        ends, now = [], datetime.datetime.now(datetime.timezone.utc)
         for _ in range(2):
             equal(client.send("GET", "/volumecontent/used/path?path=/", {"Authorization": f"Bearer {token}"})[0], 200)
             [box] = json.loads(command_line(daemon, env, "sandbox", "ls", "--json").stdout)
@@ -524,6 +524,15 @@ def test_the_sandbox_of_a_volume_lives_while_it_is_used():
                 equal((path, client.send("GET", f"/volumecontent/used/{place}?path={quote(path)}", {"Authorization": f"Bearer {token}"})[0]), (path, status))
         for mode, status in (("x", 400), ("", 400), ("384", 201)):
             equal((mode, client.send("PUT", f"/volumecontent/used/file?path=/f&mode={mode}", {"Authorization": f"Bearer {token}", "Content-Type": "application/octet-stream"}, b"1")[0]), (mode, status))
+        # a transfer has the time for its bytes, which another request does not cut
+        bearer = {"Authorization": f"Bearer {token}"}
+        end = lambda: datetime.datetime.fromisoformat(json.loads(command_line(daemon, env, "sandbox", "ls", "--json").stdout)[0]["endsAt"].replace("Z", "+00:00"))
+        equal(client.send("PUT", "/volumecontent/used/file?path=/large", {**bearer, "Content-Type": "application/octet-stream"}, bytes(17 << 20))[0], 201)
+        uploaded = end()
+        equal(client.send("GET", "/volumecontent/used/file?path=/large", bearer)[::2], (200, bytes(17 << 20)))
+        downloaded = end()
+        equal(client.send("GET", "/volumecontent/used/path?path=/", bearer)[0], 200)
+        assert all((one - now).total_seconds() > 600 + 1000 for one in (uploaded, downloaded, end())), (now, uploaded, downloaded, end())
 
 
 def test_files_of_one_that_become_another():

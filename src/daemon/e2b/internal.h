@@ -78,8 +78,9 @@ struct e2b_request {
         void (*on_taken)(struct e2b_request *q); /* the client has read some of the answer */
         void (*on_body)(struct e2b_request *q, const void *bytes, size_t size);
         void (*on_whole)(struct e2b_request *q); /* the body ended */
-        /* A change of labels, which waits for that of another request; NULL: none. */
+        /* A change of labels, which waits for that of another request to the sandbox; NULL: none. */
         e2b_change change;
+        int is_labeling; /* it is under way */
         e2b_then changed;
         /* For the handler. */
         void *state;
@@ -92,7 +93,6 @@ struct e2b_watcher;
 
 struct e2b {
         TAILQ_HEAD(e2b_requests, e2b_request) requests;
-        const struct e2b_request *labeler; /* the one that changes labels, or NULL */
         TAILQ_HEAD(e2b_processes, e2b_process) processes;
         TAILQ_HEAD(e2b_builds, e2b_build) builds;
         uint64_t layer_bytes; /* of all builds */

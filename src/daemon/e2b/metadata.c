@@ -16,17 +16,22 @@
 
 static void begin(struct e2b_request *q);
 
+static int is_of(const struct e2b_request *q, const struct e2b_request *other)
+{
+        return q != other && q->door.sandbox && other->door.sandbox &&
+               strcmp(q->door.sandbox, other->door.sandbox) == 0 && q->door.principal == other->door.principal;
+}
+
 void e2b_labels_release(struct e2b_request *q)
 {
-        struct e2b *e2b = q->door.daemon->e2b;
         struct e2b_request *next;
 
         q->change = NULL;
-        if (e2b->labeler != q)
+        if (!q->is_labeling)
                 return;
-        e2b->labeler = NULL;
-        TAILQ_FOREACH (next, &e2b->requests, link)
-                if (next->change) {
+        q->is_labeling = 0;
+        TAILQ_FOREACH (next, &q->door.daemon->e2b->requests, link)
+                if (next->change && is_of(q, next)) {
                         begin(next);
                         return;
                 }
@@ -54,17 +59,21 @@ static void on_got(struct e2b_request *q, const struct door_reply *reply)
 
 static void begin(struct e2b_request *q)
 {
-        q->door.daemon->e2b->labeler = q;
+        q->is_labeling = 1;
         e2b_call(q, "sandbox.get", json_object(), NULL, on_got);
 }
 
 /* They are read and written as a whole: of two requests at a time one would lose its change. */
 void e2b_labels_change(struct e2b_request *q, e2b_change change, e2b_then then)
 {
+        const struct e2b_request *other;
+
         q->change = change;
         q->changed = then;
-        if (!q->door.daemon->e2b->labeler)
-                begin(q);
+        TAILQ_FOREACH (other, &q->door.daemon->e2b->requests, link)
+                if (other->is_labeling && is_of(q, other))
+                        return; /* it begins this one */
+        begin(q);
 }
 
 /* -- those of a sandbox ------------------------------------------------------------------------------------------ */

@@ -42,6 +42,8 @@ int e2b_is_volume_request(const struct daemon *d, const struct http_request *req
 int e2b_is_of_volume(const struct e2b_request *q);
 /* Continue with the sandbox of the volume; else the request is refused. */
 void e2b_with_volume(struct e2b_request *q, void (*then)(struct e2b_request *q));
+/* That sandbox stays for the transfer of so many bytes, and a while. */
+void e2b_volume_renew(struct e2b_request *q, json_int_t size_bytes, e2b_then then);
 json_t *e2b_volume_path(const char *path);         /* in that sandbox; a new reference */
 void e2b_volume_entry(struct e2b_request *q);      /* answer with the entry of the path */
 json_int_t e2b_volume_mode(struct e2b_request *q); /* -1: not stated; -2: the request was refused */

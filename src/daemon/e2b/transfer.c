@@ -16,6 +16,7 @@
 
 #define HELD_BYTES (4u << 20) /* of a body that waits for the sandbox */
 #define PIECE_BYTES (1u << 20)
+#define RENEWED_PIECES 16
 #define ANSWER_BYTES (8u << 20)      /* for the paths and metadata of the files of an upload */
 #define GZIP_WINDOW (16 + MAX_WBITS) /* of inflateInit2: gzip alone */
 
@@ -65,23 +66,34 @@ static json_t *query_path(const struct e2b_request *q)
         return absolute;
 }
 
-static void on_known(struct e2b_request *q, const struct door_reply *reply)
+static void transfer(struct e2b_request *q, const struct door_reply *reply)
 {
         json_t *path = query_path(q);
-        json_t *params = json_pack("{s:s, s:O}", "sandbox", q->door.sandbox, "path", path);
+        json_t *params = json_pack("{s:s, s:o}", "sandbox", q->door.sandbox, "path", path);
         struct cloche_err e = {0};
 
-        if (strcmp(e2b_text(reply->result, "type"), "directory") == 0)
-                e2b_refuse(q, 400, "invalid_argument", "path '%.500s' is a directory", json_string_value(path));
-        else if (!sandboxes_has(q->door.daemon->sandboxes, q->door.principal, q->door.sandbox))
+        (void)reply;
+        if (!sandboxes_has(q->door.daemon->sandboxes, q->door.principal, q->door.sandbox))
                 e2b_gone(q); /* deleted meanwhile: the transfer would make it anew */
         else if (sandbox_raw_begin(q->door.daemon, q->request, q->door.principal, operation_at(OPERATION_RAW_GET),
                                    params, &e) < 0)
                 e2b_fail(q, &(struct door_reply){.e = &e});
         else
                 e2b_request_free(q); /* the request belongs to the transfer now */
-        json_decref(path);
         json_decref(params);
+}
+
+static void on_known(struct e2b_request *q, const struct door_reply *reply)
+{
+        json_t *path = query_path(q);
+
+        if (strcmp(e2b_text(reply->result, "type"), "directory") == 0)
+                e2b_refuse(q, 400, "invalid_argument", "path '%.500s' is a directory", json_string_value(path));
+        else if (e2b_is_of_volume(q))
+                e2b_volume_renew(q, json_integer_value(json_object_get(reply->result, "size")), transfer);
+        else
+                transfer(q, reply);
+        json_decref(path);
 }
 
 static void on_unknown(struct e2b_request *q, const struct door_reply *reply)
@@ -119,10 +131,10 @@ struct upload {
         struct e2b_request *q;
         struct http_form *form; /* NULL: the body is the file */
         TAILQ_HEAD(pieces, piece) pieces;
-        size_t waiting_bytes;
-        json_t *path;  /* of the part under way */
-        char *name;    /* the file name that this part states; NULL: none */
-        json_t *files; /* the answer */
+        size_t waiting_bytes, written_count; /* the latter of pieces */
+        json_t *path;                        /* of the part under way */
+        char *name;                          /* the file name that this part states; NULL: none */
+        json_t *files;                       /* the answer */
         json_t *metadata;
         json_int_t mode; /* negative: not stated */
         uint64_t parts, answer_bytes;
@@ -160,6 +172,12 @@ static void upload_done(void *state)
 
 static void go_on(struct upload *u);
 
+static void on_renewed(struct e2b_request *q, const struct door_reply *reply)
+{
+        (void)reply;
+        go_on(q->state);
+}
+
 static void on_written(struct e2b_request *q, const struct door_reply *reply)
 {
         struct upload *u = q->state;
@@ -174,7 +192,11 @@ static void on_written(struct e2b_request *q, const struct door_reply *reply)
         u->waiting_bytes -= piece->bytes.size;
         TAILQ_REMOVE(&u->pieces, piece, link);
         piece_free(piece);
-        go_on(u);
+        u->written_count++;
+        if (e2b_is_of_volume(q) && u->written_count % RENEWED_PIECES == 0)
+                e2b_volume_renew(q, RENEWED_PIECES * PIECE_BYTES, on_renewed);
+        else
+                go_on(u);
 }
 
 static void on_not_written(struct e2b_request *q, const struct door_reply *reply)

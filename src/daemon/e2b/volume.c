@@ -3,6 +3,7 @@
  * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "template/build.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/path.h"
 
@@ -14,6 +15,7 @@
 
 #define ROOT "/volume" /* in that sandbox */
 #define UNUSED_MS 600000
+#define RATE_LEAST 16384 /* bytes of a transfer in a second; a slower one may break off */
 #define OWNER 1000
 #define SIZE_BYTES (1ll << 30) /* the clients state no size */
 
@@ -153,13 +155,21 @@ static void on_renewed(struct e2b_request *q, const struct door_reply *reply)
         then(q);
 }
 
-/* Only a new one has the lifetime of the request. */
+void e2b_volume_renew(struct e2b_request *q, json_int_t size_bytes, e2b_then then)
+{
+        json_int_t needed_ms = UNUSED_MS + size_bytes * 1000 / RATE_LEAST;
+
+        e2b_call(q, "sandbox.update", json_pack("{s:I}", "lifetimeMs", needed_ms), NULL, then);
+}
+
+/* Only a new one has the lifetime of the request. A transfer of another one may need a later end. */
 static void on_box(struct e2b_request *q, const struct door_reply *reply)
 {
-        if (json_is_true(json_object_get(reply->result, "created")))
+        if (json_is_true(json_object_get(reply->result, "created")) ||
+            e2b_time_ms(e2b_text(reply->result, "endsAt")) > clock_real_ms() + UNUSED_MS)
                 on_renewed(q, reply);
         else
-                e2b_call(q, "sandbox.update", json_pack("{s:i}", "lifetimeMs", UNUSED_MS), NULL, on_renewed);
+                e2b_volume_renew(q, 0, on_renewed);
 }
 
 /* The volume is all that its clients shall reach. */
