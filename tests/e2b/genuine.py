@@ -132,5 +132,7 @@ def test_commands_of_the_cli_for_templates():
         rows = lambda: {name: access for access, name in re.findall(r"(Private|Public) +(\S+)", e2b("list"))}
         e2b("publish", "by-cli", "-y")
         assert rows() == {"by-cli": "Public"}, rows()
+        e2b("unpublish", "by-cli", "-y")
+        assert rows() == {"by-cli": "Private"}, rows()
         e2b("delete", "by-cli", "-y")
         assert "not found" in e2b("delete", "by-cli", "-y", code=1)

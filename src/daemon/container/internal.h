@@ -108,10 +108,7 @@ struct container_request {
         int is_ascii; /* the stream is ASCII: clients decode each piece from the network separately, and lines may be
                          long */
         int is_bare;  /* for its stream: lines of JSON without "data:" */
-        /* Callbacks of the open request to the core. */
-        container_then then, fail;
-        void (*on_event)(struct container_request *q, const char *event, const json_t *about,
-                         const struct buf *attachments);
+        DOOR_CALLBACKS(container_request);
         void (*on_room)(struct container_request *q); /* a stream that pulls may continue */
         int is_streaming, was_quiet, is_broken;
         /* For the handler. */

@@ -14,35 +14,7 @@
 
 /* -- requests to the core -------------------------------------------------------------------------------------- */
 
-static void on_reply(struct door *door, const struct door_reply *reply)
-{
-        struct container_request *q = (struct container_request *)door;
-        container_then then = reply->e ? q->fail : q->then;
-
-        q->then = q->fail = NULL;
-        q->on_event = NULL;
-        if (then)
-                then(q, reply);
-        else
-                container_fail(q, reply);
-}
-
-static void on_event(struct door *door, const char *event, const json_t *about, const struct buf *attachments)
-{
-        struct container_request *q = (struct container_request *)door;
-
-        if (q->on_event)
-                q->on_event(q, event, about, attachments);
-}
-
-static const struct door_hooks hooks = {.reply = on_reply, .event = on_event};
-
-void container_call(struct container_request *q, const char *method, json_t *params, const struct buf *attachments,
-                    container_then then)
-{
-        q->then = then;
-        door_call(&q->door, method, params, attachments);
-}
+DOOR_HOOKS(container, container_request, container_fail)
 
 /* -- life ------------------------------------------------------------------------------------------------------ */
 

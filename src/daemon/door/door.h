@@ -50,6 +50,43 @@ void door_call(struct door *door, const char *method, json_t *params, const stru
 #define DOOR_WAITING_BYTES (1u << 20)
 void door_hold(struct door *door, size_t waiting);
 
+/* Callbacks of the open request to the core, with the API's own type of its requests, whose first
+ * member is the door. fail: NULL: the API's own answer to an error. */
+#define DOOR_CALLBACKS(type)                                           \
+        void (*then)(struct type * q, const struct door_reply *reply); \
+        void (*fail)(struct type * q, const struct door_reply *reply); \
+        void (*on_event)(struct type * q, const char *event, const json_t *about, const struct buf *attachments)
+
+/* Define the hooks of such a door, and API_call(): then gets the result. A callback may begin another
+ * request, so they are cleared before. answer_error gets an error without a callback. */
+#define DOOR_HOOKS(api, type, answer_error)                                                                            \
+        static void on_reply(struct door *door, const struct door_reply *reply)                                        \
+        {                                                                                                              \
+                struct type *q = (struct type *)door;                                                                  \
+                void (*then)(struct type * q, const struct door_reply *reply) = reply->e ? q->fail : q->then;          \
+                                                                                                                       \
+                q->then = q->fail = NULL;                                                                              \
+                q->on_event = NULL;                                                                                    \
+                if (then)                                                                                              \
+                        then(q, reply);                                                                                \
+                else                                                                                                   \
+                        answer_error(q, reply);                                                                        \
+        }                                                                                                              \
+        static void on_event(struct door *door, const char *event, const json_t *about, const struct buf *attachments) \
+        {                                                                                                              \
+                struct type *q = (struct type *)door;                                                                  \
+                                                                                                                       \
+                if (q->on_event)                                                                                       \
+                        q->on_event(q, event, about, attachments);                                                     \
+        }                                                                                                              \
+        static const struct door_hooks hooks = {.reply = on_reply, .event = on_event};                                 \
+        void api##_call(struct type *q, const char *method, json_t *params, const struct buf *attachments,             \
+                        void (*then)(struct type * q, const struct door_reply *reply))                                 \
+        {                                                                                                              \
+                q->then = then;                                                                                        \
+                door_call(&q->door, method, params, attachments);                                                      \
+        }
+
 /* -- values ---------------------------------------------------------------------------------------------------- */
 
 /* value: stolen; NULL adds nothing. Returns object. */

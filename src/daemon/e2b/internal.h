@@ -66,10 +66,8 @@ struct e2b_request {
         char *parts[DOOR_PARTS]; /* of the path; that of a sandbox is in door instead */
         json_t *described;       /* the sandbox, as sandbox.get returns it; NULL: not asked yet */
         json_t *body;            /* an object; NULL: not JSON */
-        /* Callbacks of the open request to the core. */
-        e2b_then then, fail; /* fail: NULL: the client gets the error */
+        DOOR_CALLBACKS(e2b_request);
         void (*go_on)(struct e2b_request *q);
-        void (*on_event)(struct e2b_request *q, const char *event, const json_t *about, const struct buf *attachments);
         int is_streaming;
         int is_broken;                                  /* the stream is to break off, without its end */
         uint64_t alive_ns, alive_every_ns, deadline_ns; /* monotonic; 0: none */

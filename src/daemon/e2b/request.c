@@ -79,34 +79,7 @@ int e2b_takes_head(const struct http_request *request)
 
 /* -- requests to the core ---------------------------------------------------------------------------------------- */
 
-static void on_reply(struct door *door, const struct door_reply *reply)
-{
-        struct e2b_request *q = (struct e2b_request *)door;
-        e2b_then then = reply->e ? q->fail : q->then;
-
-        q->then = q->fail = NULL;
-        q->on_event = NULL;
-        if (then)
-                then(q, reply);
-        else
-                e2b_fail(q, reply);
-}
-
-static void on_event(struct door *door, const char *event, const json_t *about, const struct buf *attachments)
-{
-        struct e2b_request *q = (struct e2b_request *)door;
-
-        if (q->on_event)
-                q->on_event(q, event, about, attachments);
-}
-
-static const struct door_hooks hooks = {.reply = on_reply, .event = on_event};
-
-void e2b_call(struct e2b_request *q, const char *method, json_t *params, const struct buf *attachments, e2b_then then)
-{
-        q->then = then;
-        door_call(&q->door, method, params, attachments);
-}
+DOOR_HOOKS(e2b, e2b_request, e2b_fail)
 
 /* -- life -------------------------------------------------------------------------------------------------------- */
 
