@@ -6,7 +6,7 @@ import { after, before, test } from "node:test";
 
 import { programsOf } from "./readme.mjs";
 
-const { Sandbox, Volume } = createRequire(join(process.env.E2B_CLIENTS, "x.js"))("@e2b/code-interpreter");
+const { Sandbox, Secret, Volume } = createRequire(join(process.env.E2B_CLIENTS, "x.js"))("@e2b/code-interpreter");
 let box;
 
 before(async () => { box = await Sandbox.create({ timeoutMs: 300_000 }); });
@@ -74,5 +74,5 @@ test("the programs of the package's README do what they say", async () => {
         const programs = await programsOf("@e2b/code-interpreter");
         assert.ok(programs.length >= 2);
         for (const { text, printed, expected } of programs) assert.deepEqual(printed, expected, text);
-        await Volume.destroy("my-volume");
+        assert.deepEqual([await Volume.destroy("my-volume"), await Secret.destroy("openai-api-key")], [true, true]);
 });

@@ -14,7 +14,6 @@ export async function programsOf(name) {
                 const code = text
                         .replace(/import (\{.*?\}) from '(.*?)'/g, "const $1 = load('$2')")
                         .replace(/\{ apiKey: .*?\}/g, "{ apiKey: process.env.E2B_API_KEY }")
-                        .replace(/^.*Secret\.create.*$/m, "") // refused here (docs/e2b.md)
                         .replace(/await (client\.)?Sandbox\.create\(\)/g, (call) => `keep(${call})`);
                 const keep = (box) => { boxes.push(box); return box; };
                 await new AsyncFunction("load", "console", "keep", code)(require, { log: (line) => printed.push(String(line).trim()) }, keep);

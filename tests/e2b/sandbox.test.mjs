@@ -7,7 +7,7 @@ import { after, before, test } from "node:test";
 
 import { programsOf } from "./readme.mjs";
 
-const { Sandbox, Volume } = createRequire(join(process.env.E2B_CLIENTS, "x.js"))("e2b");
+const { Sandbox, Secret, Volume } = createRequire(join(process.env.E2B_CLIENTS, "x.js"))("e2b");
 let box;
 
 before(async () => { box = await Sandbox.create({ timeoutMs: 300_000, metadata: { purpose: "a b&c=d", kind: "x" }, envs: { FOO: "bar" } }); });
@@ -240,6 +240,28 @@ test("networks are closed by the clients' words", async () => {
         await fails(Sandbox.create({ network: { maskRequestHost: "a b" } }), "SandboxError", /network.maskRequestHost/);
 });
 
+test("secrets are kept, and told to nobody", async () => {
+        const made = await Secret.create("key", "first-value", { metadata: { of: "test" } });
+        assert.deepEqual([made.name, made.version, made.metadata], ["key", 1, { of: "test" }]);
+        await fails(Secret.create("key", "x"), "SecretError", /already/);
+        const changed = await Secret.update("key", "second-value");
+        assert.deepEqual([changed.secretId, changed.version, changed.metadata], [made.secretId, 2, { of: "test" }]);
+        await Secret.create("other", "x");
+        const pages = Secret.list({ limit: 1 }), names = [];
+        while (pages.hasNext) names.push(...(await pages.nextItems()).map((one) => one.name));
+        assert.deepEqual(names, ["key", "other"]);
+        const own = await Sandbox.create({ timeoutMs: 60_000, network: { allowOut: ({ rules }) => [...rules.keys()], denyOut: ({ allTraffic }) => [allTraffic], rules: { "api.example.test": [{ transform: { headers: { Authorization: `Bearer ${Secret.fill("key")}` } } }] } } });
+        const told = JSON.stringify([await own.getInfo(), await Secret.getInfo("key"), await Secret.getInfo(made.secretId)]);
+        assert.ok(told.includes("e2b.secrets.key") && !told.includes("second-value"), told);
+        await fails(own.updateNetwork({ rules: { "api.example.test": [{ transform: { headers: { A: Secret.fill("none") } } }] } }), "SandboxError", /there is no secret 'none'/);
+        await own.updateNetwork({});
+        await own.kill();
+        assert.deepEqual([await Secret.destroy("key"), await Secret.destroy("key"), await Secret.exists("key"), await Secret.destroy("other")], [true, false, false, true]);
+        await fails(Secret.getInfo("key"), "SecretNotFoundError");
+        await fails(Secret.update("key", "x"), "SecretNotFoundError");
+        await fails(Secret.create("bad", "two\nlines"), "SecretError", /'value'/);
+});
+
 test("ports ask for a token and see another host, if their creator wants it", async () => {
         const own = await Sandbox.create({ timeoutMs: 60_000, network: { allowPublicTraffic: false, maskRequestHost: "localhost:${PORT}" } });
         await own.files.write("serve.py", "import http.server\nclass H(http.server.BaseHTTPRequestHandler):\n def do_GET(self):\n  self.send_response(200); self.end_headers(); self.wfile.write(f\"{self.headers['Host']} {self.headers['e2b-traffic-access-token']} {self.headers['x-api-key']} {self.headers['x-access-token']}\".encode())\nhttp.server.HTTPServer(('127.0.0.1', 8000), H).serve_forever()\n");
@@ -311,5 +333,5 @@ test("the programs of the package's README do what they say", async () => {
         const programs = await programsOf("e2b");
         assert.ok(programs.length >= 2);
         for (const { text, printed, expected } of programs) assert.deepEqual(printed, expected, text);
-        await Volume.destroy("my-volume");
+        assert.deepEqual([await Volume.destroy("my-volume"), await Secret.destroy("openai-api-key")], [true, true]);
 });

@@ -4,6 +4,7 @@ import concurrent.futures
 import datetime
 import gzip
 import hashlib
+import http.server
 import io
 import json
 import os
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 from urllib.parse import quote, urlencode
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -385,10 +387,12 @@ def test_a_crash_between_two_calls_invents_nothing():
         def crash():
             os.kill(daemon.engine_pid(), signal.SIGKILL)
 
-        box = client.box(metadata={"a": "1"}, autoPause=True)
+        box, woken = client.box(metadata={"a": "1"}, autoPause=True), client.box(autoPause=True, autoResume={"enabled": True})
         crash()  # it was running: 502 until somebody connects
         equal(client.data("GET", "/health", box)[0], 502)
         equal(client.control("POST", f"/v2/sandboxes/{box['sandboxID']}/connect", {"timeout": 300})[0], 201)
+        equal([output_of(client, one, "pwd") for one in (box, woken)], ["/home/user\n"] * 2)
+        equal(client.control("DELETE", "/sandboxes/" + woken["sandboxID"])[0], 204)
         equal(client.data("POST", "/files?path=kept", box, b"kept", Content_Type="application/octet-stream")[0], 200)
         equal(client.control("POST", f"/sandboxes/{box['sandboxID']}/snapshots", {"name": "one"})[0], 201)
         equal(client.control("POST", "/volumes", {"name": "two"})[0], 201)
@@ -658,6 +662,75 @@ def test_the_command_line_reaches_sandboxes_of_the_token():
             done = command_line(daemon, env, "sandbox", "ls", token=other.name)
             equal((done.returncode, done.stdout), (2, ""))
             assert "the token of hello is not this daemon's" in done.stderr, done.stderr
+
+
+class Heard(http.server.BaseHTTPRequestHandler):
+    """Tells the server which headers came."""
+
+    def do_GET(self):
+        self.server.heard.append((self.path, self.headers.get_all("X-Key"), self.headers.get_all("Authorization")))
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"ok")
+
+    def log_message(self, *_):
+        pass
+
+
+class Heards(http.server.ThreadingHTTPServer):
+    def handle_error(self, request, client_address):
+        """A connection that the network's program cuts is reset."""
+
+
+def test_a_secret_reaches_its_host_and_never_the_sandbox():
+    with Heards(("127.0.0.1", 0), Heard) as one, Heards(("127.0.0.1", 0), Heard) as two:
+        for server in (one, two):
+            server.heard = []
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+        at = {name: f"{name}.host.internal:{server.server_port}" for name, server in (("api", one), ("other", two))}
+        value, changed = "secret-of-the-test", "secret-after-the-change"
+        with tempfile.TemporaryDirectory() as directory, served("--host-port", f"api={one.server_port}", "--host-port", f"other={two.server_port}", "--state-dir", directory) as (daemon, env):
+            os.chmod(directory, 0o711)
+            client = Client(env)
+            equal(client.control("POST", "/secrets", {"name": "k", "value": value})[0], 201)
+            rules = {"api.host.internal": [{"transform": {"headers": {"Authorization": "Bearer ${e2b.secrets.k}"}}}, {"transform": {"headers": {"X-Key": "plain"}}}]}
+            network = {"allowOut": ["host:api", "host:other"], "denyOut": ["0.0.0.0/0"], "rules": rules}
+            box = client.box(network=network)
+            fetch = lambda host, path="/": output_of(client, box, f"python3 -c \"import urllib.request as u; print(u.urlopen(u.Request('http://{at[host]}{path}', headers={{'Authorization': 'own'}}), timeout=5).read().decode())\" 2>&1 | tail -1")
+            equal((fetch("api"), one.heard.pop()), ("ok\n", ("/", ["plain"], ["Bearer " + value])))
+            equal((fetch("other"), two.heard.pop()), ("ok\n", ("/", None, ["own"])))  # the twin
+            # Everything that the guest, another caller or the client is shown
+            everywhere = "cat /proc/*/environ /proc/*/cmdline 2> /dev/null; env; grep -r secret-of / --include=* -s --exclude-dir=proc --exclude-dir=sys --exclude-dir=usr --exclude-dir=lib"
+            shown = [output_of(client, box, everywhere), command_line(daemon, env, "sandbox", "get", box["sandboxID"], "--json").stdout, command_line(daemon, env, "sandbox", "logs", box["sandboxID"]).stdout, daemon.log_text(),
+                     json.dumps([client.control("GET", path)[1] for path in ("/secrets", "/secrets/k", "/v2/sandboxes", "/sandboxes/" + box["sandboxID"])])]
+            assert "Authorization" in shown[1] and not any(value in text for text in shown), [text[:2000] for text in shown if value in text]
+            for name in os.listdir(directory):
+                if name.endswith(".json"):
+                    equal(os.stat(os.path.join(directory, name)).st_mode & 0o077, 0)
+            # A request to another host that names this one, by the host's own port too
+            for host, named in (("other", at["api"]), ("api", at["other"]), ("other", "api.host.internal")):
+                name, port = at[host].split(":")
+                output_of(client, box, f"exec 3<>/dev/tcp/{name}/{port}; printf 'GET /stolen HTTP/1.1\\r\\nHost: {named}\\r\\n\\r\\n' >&3; timeout 1 cat <&3")
+            equal((one.heard, two.heard), ([], []))
+            # A change is in force with the next rules, and after a crash they are the same.
+            equal(client.control("POST", "/secrets/k", {"value": changed})[1]["currentVersion"], 2)
+            equal(client.control("PUT", f"/sandboxes/{box['sandboxID']}/network", network)[0], 204)
+            equal(fetch("api"), "ok\n")
+            os.kill(daemon.engine_pid(), signal.SIGKILL)
+            equal(client.control("POST", f"/v2/sandboxes/{box['sandboxID']}/connect", {"timeout": 300})[0], 201)
+            equal(fetch("api"), "ok\n")
+            equal([row[2] for row in one.heard], [["Bearer " + changed]] * 2)
+            equal(client.control("GET", "/secrets/k")[1]["currentVersion"], 2)
+            for rules, why in (({"api.test": [{"transform": {"headers": {"A": "${e2b.secrets.none}"}}}]}, "there is no secret 'none'"), ({"api.test": [{"transform": {"headers": {"A": "${e2b.identity.tokens.x}"}}}]}, "only ${e2b.secrets.NAME}"),
+                               ({"10.0.0.0/8": [{"transform": {"headers": {"A": "b"}}}]}, "expected a host's name"), ({"api.test": [{"transform": {"headers": {"Host": "b"}}}]}, "no name of a header"), ({"api.test": [{"transform": {"headers": {"A": "b\r\nC: d"}}}]}, "one line"),
+                               ({"api.test": [{"transform": {"headers": {"A": "${e2b.secrets.k"}}}]}, "only ${e2b.secrets.NAME}"), ({"api.test": [{"transform": {"headers": {"A": 1}}}]}, "must be text"), ({"api.test": [{"transform": {"headers": {"A": "x" * 17000}}}]}, "more than 16384 bytes")):
+                status, answer = client.control("PUT", f"/sandboxes/{box['sandboxID']}/network", {"rules": rules})
+                assert status == 400 and why in answer["message"] and changed not in answer["message"], (rules, answer)
+            for body in ({}, {"name": ""}, {"name": "a{b", "value": "x"}, {"name": "a", "value": ""}, {"name": "a", "value": "x\n"}, {"name": "a", "value": "x" * 8193}, {"name": "a", "value": "x", "metadata": {"a": 1}}, {"name": "a", "value": "x", "metadata": {"a": "x" * 9000}}):
+                equal((body, client.control("POST", "/secrets", body)[0]), (body, 400))
+            for verb, path, key, status in (("GET", "/secrets", "x", 401), ("POST", "/secrets", "x", 401), ("GET", "/secrets/none", None, 404), ("DELETE", "/secrets/none", None, 404), ("GET", "/secrets?limit=0", None, 400)):
+                equal((path, client.control(verb, path, {} if verb == "POST" else None, key)[0]), (path, status))
 
 
 def test_networks_without_denials_are_the_daemons():

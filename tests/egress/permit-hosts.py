@@ -1,4 +1,5 @@
 """Permitted connections work: names, TLS, HTTP of many kinds, other protocols, addresses by rule."""
+from cloche import equal
 from egress import HOST, World
 
 NAMES = {"allowed.test": ["93.184.216.34"], "deep.allowed.test": ["93.184.216.34"], "six.test": ["2606:2800:220:1::1"],
@@ -116,3 +117,28 @@ def test_inside_of_the_box():
         v = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); v.sendto(b'udp', ('127.0.0.1', 8001))
         print(talk('127.0.0.1', 8000, first=True), u.recv(10))"""
     assert box.run(code) == "b'own' b'udp'"
+
+
+def test_headers_of_a_host():
+    """They are set in each request to the host, in place of the guest's own."""
+    world = World(NAMES)
+    value = "v" * 1000 + " end"
+    box = world.box({"allow": ["allowed.test", "*.allowed.test", "away.test"], "headers": {"allowed.test": {"X-Secret": value, "X-Secret-2": "2"}, "*.allowed.test": {"X-Secret": "below"}}})
+    set_here = [f"X-Secret: {value}", "X-Secret-2: 2"]
+    code = r"""ask('allowed.test', 80,
+        b'POST /1 HTTP/1.1\r\nHost: ALLOWED.test:80\r\nx-secret: own\r\nX-SECRET: again\r\nContent-Length: 5\r\n\r\nGET /GET /2 HTTP/1.1\r\nHost: allowed.test\r\n\r\nPOST /3 HTTP/1.1\r\nHost: allowed.test\r\nTransfer-Enco',
+        b'ding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\nGET http://allowed.test/4 HTTP/1.1\r\nHost: allowed.test\r\n\r\n', pause=.1, timeout=2)""".replace("\n", " ")
+    answers = box.run(code)
+    for wanted in ("/1 5", "/2 0", "/3 3", "http://allowed.test/4 0"):
+        assert wanted in answers, answers
+    equal([row[2:] for row in world.heard() if row[0] == "secrets"], [[target, set_here] for target in ("/1", "/2", "/3", "http://allowed.test/4")])
+    answers = box.run(r"ask('allowed.test', 80, b'GET /yes HTTP/1.1\r\nHost: allowed.test\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n', b'bytes', pause=.3, timeout=2)")
+    assert "101" in answers and "echo bytes" in answers, answers
+    box.run("[get('http://deep.allowed.test/'), get('http://away.test/')]")
+    equal([row[1:] for row in world.heard() if row[0] == "secrets"], [["93.184.216.34", "/yes", set_here], ["93.184.216.34", "/", ["X-Secret: below"]]])  # the last one has none
+    box.policy({"allow": ["allowed.test"], "headers": {"allowed.test": {"X-Secret": "new"}}})
+    box.run("get('http://allowed.test/5')")
+    equal([row[2:] for row in world.heard() if row[0] == "secrets"], [["/5", ["X-Secret: new"]]])
+    assert box.run("get('http://allowed.test/')") == "allowed.test / 0" and box.run("tls('allowed.test', 443, None)") != "b'secure hello'"
+    assert box.decisions(kind="tls", verdict="denied")[0]["why"] == "headers are set for this host, and TLS hides requests: use http"
+    world.heard()

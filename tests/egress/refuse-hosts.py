@@ -165,3 +165,30 @@ def test_what_the_host_has():
     assert box.run("talk('127.0.0.1', 1, b'x')") in ENDED
     neighbour.kill()
     assert arrived(world) == []
+
+
+def test_headers_go_to_their_host_alone():
+    """A guest that wants to see them, or to have them sent to a server of its own. Its twin is in permit-hosts.py."""
+    world = World(NAMES)
+    box = world.box({"allow": ["*", "10.0.0.0/8", "93.184.216.34"], "headers": {"allowed.test": {"X-Secret": "value"}}})
+    here, get = "allowed.test", "GET /{} HTTP/1.1\\r\\nHost: {}\\r\\n\\r\\n"
+    tries = {
+        ("other.test", 80): [get.format("host", here), get.format("", "other.test") + get.format("second", here), f"GET http://{here}/target HTTP/1.1\\r\\nHost: other.test\\r\\n\\r\\n"],
+        ("93.184.216.34", 80): [get.format("address", here)],
+        ("10.1.1.1", 80): [get.format("private", here)],
+        (here, 80): [f"TRACE / HTTP/1.1\\r\\nHost: {here}\\r\\n\\r\\n", get.format("other", "other.test"), f"GET http://other.test/ HTTP/1.1\\r\\nHost: {here}\\r\\n\\r\\n", f"GET http://{here}/ HTTP/1.1\\r\\nHost: other.test\\r\\n\\r\\n",
+                     "GET / HTTP/1.0\\r\\n\\r\\n", "CONNECT other.test:80 HTTP/1.1\\r\\nHost: other.test:80\\r\\n\\r\\n", f"GET / HTTP/1.1\\r\\nHost: {here}\\r\\nX: {{}}\\r\\n\\r\\n".format("x" * 32710)],
+    }
+    for (host, port), requests in tries.items():
+        for request in requests:
+            box.run(f"ask({host!r}, {port}, b'{request}', pause=.05, timeout=1)")
+    tunnel = f"CONNECT {here}:80 HTTP/1.1\\r\\nHost: {here}:80\\r\\n\\r\\n"
+    answer = box.run(f"ask('other.test', 80, b'{tunnel}', b'{get.format('tunnel', here)}', pause=.2, timeout=1)")
+    assert "200 Connected" in answer and "echo" not in answer, answer
+    rows = arrived(world)
+    assert not any(row[0] in ("secrets", "tunnel") for row in rows) and {row[3].split()[0] for row in rows} <= {"GET", "CONNECT"}, rows
+    assert not any("target" in str(row) or "second" in str(row) for row in rows), rows
+    whys = {row["why"] for row in box.decisions(kind="http", verdict="denied")}
+    assert whys >= {"headers are set for this host, and the request or its connection names another", "headers are set for this host, and TRACE would show them",
+                    "the head of a request is too long with the headers that are set"}, whys
+    assert "value" not in str(box.decisions()), "no decision has it"

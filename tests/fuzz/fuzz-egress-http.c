@@ -1,5 +1,6 @@
 /* HTTP of a guest: the first byte is the size of the pieces. For all sizes, the same bytes are
- * forwarded and the same hosts are checked. */
+ * forwarded and the same hosts are checked. A head that is accepted is accepted with other headers. */
+#include "helpers/egress/read/headers.h"
 #include "helpers/egress/read/http.h"
 
 #include <stdlib.h>
@@ -47,6 +48,39 @@ static ssize_t read_all(const char *text, size_t size, size_t piece, struct requ
         return (ssize_t)from;
 }
 
+static int on_head(void *data, int is_trace, const char **ret_why)
+{
+        (void)data;
+        (void)is_trace;
+        (void)ret_why;
+        return 1;
+}
+
+static void set_headers(const char *text, size_t size)
+{
+        static struct headers *headers;
+        struct requested first = {0}, second = {0};
+        struct http_face face = {.check_host = on_host, .check_head = on_head, .data = &first};
+        struct http http = {.state = HTTP_AT_HEAD}, again = {.state = HTTP_AT_HEAD};
+        const char *why = NULL;
+        char head[HTTP_HEAD_MAX + 4096];
+        ssize_t n = http_read(&http, text, size, &face, &why);
+        json_t *json = headers ? NULL : json_pack("{s:{s:s, s:s}}", "a.test", "X-A", "v", "Cookie", "");
+        struct cloche_err e;
+
+        if (json && headers_load(json, &headers, &e) < 0)
+                abort();
+        json_decref(json);
+        if (n <= 0 || http.edit_size == 0)
+                return;
+        size = headers_write(headers_find(headers, "a.test"), text + n - http.edit_size, http.edit_size, head,
+                             sizeof(head));
+        face = (struct http_face){.check_host = on_host, .data = &second};
+        if (size == 0 || (size <= HTTP_HEAD_MAX && (http_read(&again, head, size, &face, &why) != (ssize_t)size ||
+                                                    second.sum != first.sum || again.state != http.state)))
+                abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
         struct requested whole = {0}, pieces = {0};
@@ -60,6 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         n = read_all(text, size - 1, size - 1, &whole);
         if (read_all(text, size - 1, data[0] + 1u, &pieces) != n || (n >= 0 && whole.sum != pieces.sum))
                 abort();
+        set_headers(text, size - 1);
         (void)http_guess(text, size - 1, data[0] & 1);
         (void)http_host_parse(text, size - 1, &host);
         return 0;

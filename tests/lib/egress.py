@@ -178,6 +178,9 @@ class Web(socketserver.StreamRequestHandler):
             method, target = lines[0].split()[:2]
             body = self.read_body(fields)
             self.server.tell(["http", self.request.getsockname()[0], self.request.getsockname()[1], lines[0], fields.get("host"), len(body)])
+            secrets = [line for line in lines[1:] if line.lower().startswith("x-secret")]
+            if secrets:
+                self.server.tell(["secrets", self.request.getsockname()[0], target, secrets])
             if "upgrade" in fields and "/yes" in target:
                 self.wfile.write(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
                 while piece := self.request.recv(1000):

@@ -48,79 +48,9 @@ int e2b_is_own_image(const char *name)
         return 0;
 }
 
-static int is_everywhere(const json_t *rules)
-{
-        for (size_t i = 0; i < json_array_size(rules); i++) {
-                const char *rule = json_string_value(json_array_get(rules, i));
-
-                if (rule && (strcmp(rule, "0.0.0.0/0") == 0 || strcmp(rule, "*") == 0))
-                        return 1;
-        }
-        return 0;
-}
-
 json_t *e2b_user_env(void)
 {
         return json_pack("{s:s, s:s, s:s}", "HOME", E2B_HOME, "USER", E2B_USER, "LOGNAME", E2B_USER);
-}
-
-json_t *e2b_network(const struct daemon *d)
-{
-        json_t *own = daemon_network(d);
-
-        return own ? own : json_pack("{s:[s]}", "allow", "*");
-}
-
-static int is_host_mask(const json_t *mask)
-{
-        static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-.:[]",
-                          port[] = "${PORT}";
-        const char *text = json_string_value(mask), *at = text ? strstr(text, port) : NULL;
-        size_t size = text ? strlen(text) : 0, first = text ? strspn(text, letters) : 0;
-
-        if (!mask || json_is_null(mask))
-                return 1;
-        if (!text || size == 0 || size > 255 || size != json_string_length(mask))
-                return 0;
-        return first == size ||
-               (at == text + first && at[sizeof(port) - 1 + strspn(at + sizeof(port) - 1, letters)] == '\0');
-}
-
-/* The policy of the core. There denials win, here permissions do: both lists together can be
- * had only if one of them denies everything. Without denials the daemon's own rules count
- * (--network). NULL, with *ret_refused: the request was refused. */
-static json_t *policy_of(struct e2b_request *q, const json_t *network, int has_internet, int *ret_refused)
-{
-        static const char *const absent[] = {"rules", "egressProxy", "httpsPorts"};
-        json_t *allow = json_object_get(network, "allowOut"), *deny = json_object_get(network, "denyOut");
-        int is_closed = !has_internet || is_everywhere(deny);
-
-        *ret_refused = 0;
-        for (size_t i = 0; i < sizeof(absent) / sizeof(absent[0]); i++)
-                if (json_object_get(network, absent[i]) && !json_is_null(json_object_get(network, absent[i]))) {
-                        e2b_refuse(q, 400, "invalid_argument",
-                                   "'network.%s' is not supported here (docs/e2b.md): leave it out", absent[i]);
-                        *ret_refused = 1;
-                        return NULL;
-                }
-        if (!is_host_mask(json_object_get(network, "maskRequestHost"))) {
-                e2b_refuse(q, 400, "invalid_argument",
-                           "'network.maskRequestHost' must be a host name, perhaps with a port, which ${PORT} stands "
-                           "for");
-                *ret_refused = 1;
-                return NULL;
-        }
-        if (!is_closed && json_array_size(allow) > 0 && json_array_size(deny) > 0) {
-                e2b_refuse(q, 400, "invalid_argument",
-                           "'network.allowOut' beside 'network.denyOut' is supported only if that denies 0.0.0.0/0");
-                *ret_refused = 1;
-                return NULL;
-        }
-        if (is_closed)
-                return json_pack("{s:O*}", "allow", json_array_size(allow) > 0 ? allow : NULL);
-        if (json_array_size(deny) == 0)
-                return e2b_network(q->door.daemon);
-        return json_pack("{s:[s], s:O}", "allow", "*", "deny", deny);
 }
 
 static json_t *labels_of(const struct e2b_request *q, const char *template, const json_t *options)
@@ -170,8 +100,9 @@ static json_t *params_of(struct e2b_request *q, const char *template)
         int has_internet = !json_is_false(json_object_get(q->body, "allow_internet_access")), is_refused;
         json_int_t timeout_s = e2b_timeout_of(q, E2B_TIMEOUT_S);
         json_t *options, *params,
-                *policy = timeout_s < 0 ? NULL
-                                        : policy_of(q, json_object_get(q->body, "network"), has_internet, &is_refused);
+                *policy = timeout_s < 0
+                                  ? NULL
+                                  : e2b_policy_of(q, json_object_get(q->body, "network"), has_internet, &is_refused);
 
         if (timeout_s < 0 || is_refused)
                 return NULL;
@@ -657,10 +588,18 @@ static void connected(struct e2b_request *q, const struct door_reply *reply)
         e2b_answer(q, e2b_is_running(q->described) ? 200 : 201, e2b_describe_access(q, reply->result));
 }
 
+static void at_home(struct e2b_request *q, const struct door_reply *reply)
+{
+        (void)reply; /* a home that is no directory is its programs' affair */
+        set_lifetime(q, e2b_lifetime(e2b_timeout_of(q, E2B_TIMEOUT_S)), connected);
+}
+
+/* One that was never saved has lost its home with the daemon. */
 static void resumed(struct e2b_request *q, const struct door_reply *reply)
 {
         (void)reply;
-        set_lifetime(q, e2b_lifetime(e2b_timeout_of(q, E2B_TIMEOUT_S)), connected);
+        q->fail = at_home;
+        e2b_call(q, "file.mkdir", json_pack("{s:s, s:b}", "path", E2B_HOME, "recursive", 1), NULL, at_home);
 }
 
 static void stopped(struct e2b_request *q, const struct door_reply *reply)
@@ -714,40 +653,6 @@ static void resume_found(struct e2b_request *q, const struct door_reply *reply)
 void e2b_on_resume(struct e2b_request *q)
 {
         e2b_find(q, resume_found);
-}
-
-/* -- network ----------------------------------------------------------------------------------------------------- */
-
-static json_t *change_network(struct e2b_request *q, const json_t *described)
-{
-        json_t *labels = json_deep_copy(json_object_get(described, "labels")), *options = e2b_options(described),
-               *params = NULL;
-        int has_internet = !json_is_false(json_object_get(q->body, "allow_internet_access")), is_refused;
-        json_t *policy = policy_of(q, q->body, has_internet, &is_refused);
-        char *text;
-
-        if (!is_refused) {
-                json_object_set_new(options, "internet", json_boolean(has_internet));
-                json_object_set(options, "network", q->body);
-                text = json_dump_text(options, JSON_COMPACT);
-                door_put(labels, E2B_LABEL_OPTIONS, text ? json_string(text) : NULL);
-                params = json_pack("{s:O, s:o}", "labels", labels, "network", policy);
-                free(text);
-        }
-        json_decref(labels);
-        json_decref(options);
-        return params;
-}
-
-static void network_found(struct e2b_request *q, const struct door_reply *reply)
-{
-        (void)reply;
-        e2b_labels_change(q, change_network, emptied);
-}
-
-void e2b_on_network(struct e2b_request *q)
-{
-        e2b_find(q, network_found);
 }
 
 /* -- the API itself ---------------------------------------------------------------------------------------------- */

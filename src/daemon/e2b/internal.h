@@ -94,6 +94,7 @@ struct e2b {
         TAILQ_HEAD(e2b_processes, e2b_process) processes;
         TAILQ_HEAD(e2b_builds, e2b_build) builds;
         uint64_t layer_bytes; /* of all builds */
+        json_t *secrets;      /* of vault.c; NULL: not read yet */
         TAILQ_HEAD(e2b_watchers, e2b_watcher) watchers;
         size_t watcher_count, watcher_bytes; /* the bytes are of their events */
         size_t process_count, process_most;  /* beyond it those of sandboxes that are gone are looked for */
@@ -175,7 +176,7 @@ void e2b_watchers_done(struct e2b *e2b);
 /* clang-format off */
 #define E2B_HANDLERS(ROW) \
         ROW(create) ROW(get) ROW(kill) ROW(list) ROW(timeout) ROW(refresh) ROW(connect) ROW(resume) ROW(pause) \
-        ROW(teams) ROW(healthy) ROW(fork) ROW(snapshot) ROW(snapshots) ROW(volume_create) ROW(volume_list) ROW(volume_get) ROW(volume_delete) ROW(content_get) ROW(content_list) ROW(content_make) ROW(content_remove) ROW(content_change) ROW(template_create) ROW(template_list) ROW(template_alias) ROW(template_get) ROW(template_delete) ROW(template_update) ROW(tags) ROW(tags_assign) ROW(tags_remove) ROW(layer_get) ROW(layer_put) ROW(build_start) ROW(build_status) ROW(metrics) ROW(metrics_of_several) ROW(logs) ROW(network) ROW(health) ROW(envs) ROW(metrics_of_envd) ROW(compose) ROW(download) ROW(upload) ROW(start) \
+        ROW(teams) ROW(healthy) ROW(fork) ROW(snapshot) ROW(snapshots) ROW(secret_create) ROW(secret_list) ROW(secret_get) ROW(secret_update) ROW(secret_delete) ROW(volume_create) ROW(volume_list) ROW(volume_get) ROW(volume_delete) ROW(content_get) ROW(content_list) ROW(content_make) ROW(content_remove) ROW(content_change) ROW(template_create) ROW(template_list) ROW(template_alias) ROW(template_get) ROW(template_delete) ROW(template_update) ROW(tags) ROW(tags_assign) ROW(tags_remove) ROW(layer_get) ROW(layer_put) ROW(build_start) ROW(build_status) ROW(metrics) ROW(metrics_of_several) ROW(logs) ROW(network) ROW(health) ROW(envs) ROW(metrics_of_envd) ROW(compose) ROW(download) ROW(upload) ROW(start) \
         ROW(attach) ROW(processes) ROW(input) ROW(close_input) ROW(signal) ROW(update) ROW(stat) ROW(list_dir) \
         ROW(make_dir) ROW(move) ROW(remove) ROW(watch) ROW(watcher_create) ROW(watcher_events) ROW(watcher_remove) ROW(execute) ROW(context_create) ROW(context_list) \
         ROW(context_delete) ROW(context_restart)

@@ -451,6 +451,7 @@ void e2b_stop(struct daemon *d)
         e2b_watchers_done(d->e2b);
         e2b_processes_done(d->e2b);
         uv_close((uv_handle_t *)d->e2b->timer, on_timer_closed);
+        json_decref(d->e2b->secrets);
         free(d->e2b);
         d->e2b = NULL;
 }

@@ -8,11 +8,6 @@
 #define PROCESS "/process.Process/"
 #define FILESYSTEM "/filesystem.Filesystem/"
 
-static void on_secrets(struct e2b_request *q)
-{
-        e2b_refuse(q, 501, "unimplemented", "secrets are not supported here (docs/e2b.md): pass values as 'envs'");
-}
-
 static void on_old_build(struct e2b_request *q)
 {
         e2b_refuse(q, 501, "unimplemented",
@@ -57,11 +52,11 @@ static const struct e2b_route control[] = {
         {"GET", "/templates", E2B_CONTROL, e2b_on_template_list},
         {"GET", "/v2/templates", E2B_CONTROL, e2b_on_template_list},
         {"GET", "/templates/aliases/{id}", E2B_CONTROL, e2b_on_template_alias},
-        {"POST", "/secrets", E2B_CONTROL, on_secrets},
-        {"GET", "/secrets", E2B_CONTROL, on_secrets},
-        {"GET", "/secrets/{id}", E2B_CONTROL, on_secrets},
-        {"POST", "/secrets/{id}", E2B_CONTROL, on_secrets},
-        {"DELETE", "/secrets/{id}", E2B_CONTROL, on_secrets},
+        {"POST", "/secrets", E2B_CONTROL, e2b_on_secret_create},
+        {"GET", "/secrets", E2B_CONTROL, e2b_on_secret_list},
+        {"GET", "/secrets/{id}", E2B_CONTROL, e2b_on_secret_get},
+        {"POST", "/secrets/{id}", E2B_CONTROL, e2b_on_secret_update},
+        {"DELETE", "/secrets/{id}", E2B_CONTROL, e2b_on_secret_delete},
         {"POST", "/templates", E2B_CONTROL, on_old_build},
         {"POST", "/v2/templates", E2B_CONTROL, on_old_build},
         {"POST", "/templates/{id}/builds/{id}", E2B_CONTROL, on_old_build},

@@ -180,6 +180,15 @@ static int is_woken(const json_t *described)
         return is_woken;
 }
 
+/* The request wakes it, which would do without a home. */
+static void on_home(struct e2b_request *q, const struct door_reply *reply)
+{
+        void (*then)(struct e2b_request * q) = q->go_on;
+
+        (void)reply;
+        then(q);
+}
+
 static void on_found(struct e2b_request *q, const struct door_reply *reply)
 {
         void (*then)(struct e2b_request * q) = q->go_on;
@@ -189,7 +198,10 @@ static void on_found(struct e2b_request *q, const struct door_reply *reply)
                 e2b_gone(q);
         else if (!may_enter(q))
                 e2b_refuse(q, 401, "unauthenticated", "the access token of the sandbox is missing or wrong");
-        else
+        else if (!e2b_is_running(reply->result)) {
+                q->fail = on_home;
+                e2b_call(q, "file.mkdir", json_pack("{s:s, s:b}", "path", E2B_HOME, "recursive", 1), NULL, on_home);
+        } else
                 then(q);
 }
 

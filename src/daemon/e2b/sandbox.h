@@ -51,6 +51,9 @@ int e2b_volume_flag(const struct e2b_request *q, const char *name);
 
 /* The network of a sandbox whose creator states none. */
 json_t *e2b_network(const struct daemon *d);
+/* The policy of the core for what a request states, a new reference. NULL, with *ret_refused: the request was
+ * refused. */
+json_t *e2b_policy_of(struct e2b_request *q, const json_t *network, int has_internet, int *ret_refused);
 /* The variables that the programs of all sandboxes have; a new reference. */
 json_t *e2b_user_env(void);
 int e2b_is_own_image(const char *template);

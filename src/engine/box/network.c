@@ -87,6 +87,24 @@ int network_policy_check(json_t *names, const json_t *policy, struct cloche_err 
         return r;
 }
 
+json_t *network_policy_shown(json_t *policy)
+{
+        json_t *shown, *headers, *of;
+        const char *host, *name;
+        json_t *value;
+        void *next;
+
+        if (!json_object_get(policy, "headers"))
+                return json_incref(policy);
+        shown = json_copy(policy);
+        headers = json_deep_copy(json_object_get(policy, "headers"));
+        json_object_foreach (headers, host, of)
+                json_object_foreach_safe (of, next, name, value)
+                        json_object_set_new(of, name, json_null());
+        json_object_set_new(shown, "headers", headers);
+        return shown;
+}
+
 /* -- the host's name servers ------------------------------------------------------------------------------------ */
 
 /* Like resolver(3), ignore an address that the egress program could not parse. */

@@ -46,7 +46,9 @@ struct egress_connection {
         unsigned inner_port; /* port of the inspected host: port, except behind CONNECT */
         struct client_hello_watch hello;
         struct http http;
-        char announced[HOST_NAME_MAX_BYTES + 1]; /* the last allowed name in the connection; "": none */
+        int names_itself, names_other, sets_headers; /* hosts of the request: that of the connection, another one, one
+                                                        with headers of the policy */
+        char announced[HOST_NAME_MAX_BYTES + 1];     /* the last allowed name in the connection; "": none */
         unsigned announced_port;
 };
 

@@ -71,6 +71,22 @@ int flow_drain(struct flow *flow, int fd)
         return 0;
 }
 
+int flow_replace(struct flow *flow, size_t size, const char *bytes, size_t bytes_size)
+{
+        const size_t after = flow_held_size(flow) - size;
+
+        if (flow->size - size + bytes_size > FLOW_BYTES)
+                return -1;
+        if (flow->start > 0) {
+                memmove(flow->data, flow->data + flow->start, flow->size);
+                flow->start = 0;
+        }
+        memmove(flow->data + flow->passed + bytes_size, flow->data + flow->passed + size, after);
+        memcpy(flow->data + flow->passed, bytes, bytes_size);
+        flow->size += bytes_size - size;
+        return 0;
+}
+
 void flow_done(struct flow *flow)
 {
         free(flow->data);

@@ -36,6 +36,8 @@ static inline int flow_has_room(const struct flow *flow)
 int flow_fill(struct flow *flow, int fd);
 /* Send the bytes that may pass, then the end of the stream. 0 or -errno. */
 int flow_drain(struct flow *flow, int fd);
+/* Put other bytes in the place of the first size held ones. -1: there is no room. */
+int flow_replace(struct flow *flow, size_t size, const char *bytes, size_t bytes_size);
 void flow_done(struct flow *flow);
 
 #endif

@@ -5,6 +5,7 @@
 #include "connection.h"
 
 #include "helpers/egress/read/address.h"
+#include "helpers/egress/read/headers.h"
 
 #include <string.h>
 
@@ -47,6 +48,11 @@ static int check_name(struct egress_connection *c, const char *kind, const char 
         return 0;
 }
 
+static int has_headers(const struct egress_connection *c, const char *name)
+{
+        return policy_headers(c->egress->policy, name) != NULL;
+}
+
 /* -- TLS --------------------------------------------------------------------------------------------------------- */
 
 static int read_hello(struct egress_connection *c)
@@ -65,6 +71,8 @@ static int read_hello(struct egress_connection *c)
         case CLIENT_HELLO_NAMELESS: /* the name or address of the connection itself then decides */
                 break;
         }
+        if (has_headers(c, c->name) || has_headers(c, c->hello.name))
+                return cut(c, "tls", "headers are set for this host, and TLS hides requests: use http");
         pass(c, used);
         c->protocol = PROTOCOL_TLS_NAMED;
         return 1;
@@ -105,12 +113,48 @@ static int on_host(void *data, const struct http_host *host, int is_tunnel, cons
                 return -1;
         }
         *ret_why = TOLD;
+        if (host->is_name && strcmp(host->name, c->name) == 0)
+                c->names_itself = 1;
+        else
+                c->names_other = 1;
+        c->sets_headers |= !is_tunnel && host->is_name && has_headers(c, host->name);
         return host->is_name ? check_name(c, "http", host->name, port) : check_address(c, host->address, port);
+}
+
+/* The headers of a host go to that host alone: to the connection that its name was resolved for, and in
+ * requests that name no other one. A server answers TRACE with the request. */
+static int on_head(void *data, int is_trace, const char **ret_why)
+{
+        struct egress_connection *c = data;
+        int is_own = has_headers(c, c->name), is_about = c->sets_headers || (is_own && !c->is_tunnel),
+            is_clear = is_own && !c->is_tunnel && c->names_itself && !c->names_other;
+
+        c->names_itself = c->names_other = c->sets_headers = 0;
+        if (!is_about)
+                return 0;
+        if (is_clear && !is_trace)
+                return 1;
+        *ret_why = is_trace && is_clear
+                           ? "headers are set for this host, and TRACE would show them"
+                           : "headers are set for this host, and the request or its connection names another";
+        return -1;
+}
+
+static int set_headers(struct egress_connection *c)
+{
+        const struct host_headers *host = policy_headers(c->egress->policy, c->name);
+        char head[FLOW_BYTES];
+        size_t size = headers_write(host, flow_held(&c->out), c->http.edit_size, head, sizeof(head));
+
+        if (size == 0 || flow_replace(&c->out, c->http.edit_size, head, size) < 0)
+                return cut(c, "http", "the head of a request is too long with the headers that are set");
+        pass(c, size);
+        return 1;
 }
 
 static int read_http(struct egress_connection *c)
 {
-        const struct http_face face = {.check_host = on_host, .data = c};
+        const struct http_face face = {.check_host = on_host, .check_head = on_head, .data = c};
         const char *why = TOLD;
         ssize_t n = http_read(&c->http, flow_held(&c->out), flow_held_size(&c->out), &face, &why);
 
@@ -118,8 +162,8 @@ static int read_http(struct egress_connection *c)
                 return strcmp(why, TOLD) == 0 ? -1 : cut(c, "http", why);
         if (n > 0)
                 c->held_ns = 0; /* each head has its own timeout */
-        pass(c, (size_t)n);
-        return 0;
+        pass(c, (size_t)n - c->http.edit_size);
+        return c->http.edit_size > 0 ? set_headers(c) : 0;
 }
 
 /* -- the first bytes --------------------------------------------------------------------------------------------- */

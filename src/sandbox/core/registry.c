@@ -27,6 +27,7 @@
 #include "engine/loop/handle.h"
 #include "wire/json.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -201,6 +202,22 @@ int sandboxes_has(const struct sandboxes *all, int64_t principal, const char *na
 int sandboxes_state_fd(const struct sandboxes *all)
 {
         return all->state_fd;
+}
+
+int sandboxes_state_read(const struct sandboxes *all, const char *name, size_t size_max, json_t **ret)
+{
+        _cleanup_fd_ int fd = openat(all->state_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        json_error_t why;
+
+        if (fd < 0)
+                return -errno;
+        *ret = sandbox_store_read_json(fd, (off_t)size_max, &why);
+        return *ret ? 0 : -EIO;
+}
+
+int sandboxes_state_write(const struct sandboxes *all, const char *name, const char *text)
+{
+        return sandbox_store_write_text(all->state_fd, name, text);
 }
 
 const json_t *sandboxes_labels(const struct sandboxes *all, int64_t principal, const char *name)

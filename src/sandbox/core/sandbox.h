@@ -97,6 +97,10 @@ CLOCHE_MUST_CHECK int sandboxes_warm(struct sandboxes *all, int64_t principal, c
 int sandboxes_has(const struct sandboxes *all, int64_t principal, const char *name);
 /* The state directory, borrowed; negative: there is none. */
 int sandboxes_state_fd(const struct sandboxes *all);
+/* A file of JSON there, which is replaced as a whole. 0 or -errno; -ENOENT: there is none. */
+CLOCHE_MUST_CHECK int sandboxes_state_read(const struct sandboxes *all, const char *name, size_t size_max,
+                                           json_t **ret);
+CLOCHE_MUST_CHECK int sandboxes_state_write(const struct sandboxes *all, const char *name, const char *text);
 /* Its labels, borrowed until the next request; NULL: there is no such sandbox. */
 const json_t *sandboxes_labels(const struct sandboxes *all, int64_t principal, const char *name);
 /* Report the sandboxes that were made of an image of the store, stopped ones too. */

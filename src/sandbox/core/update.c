@@ -140,14 +140,17 @@ static int check_added(const struct sandbox *s, const json_t *add, struct cloche
 
 static int check_policy(const struct sandbox *s, const json_t *params, struct cloche_err *e)
 {
+        static const char *const whole[] = {"dns", "headers"};
         const json_t *add = json_object_get(params, "addNetwork");
         json_t *after = NULL;
         int r = 0;
 
         if (add && json_object_get(params, "network"))
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "network and addNetwork exclude each other: use one");
-        if (json_object_get(add, "dns"))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "addNetwork: there is no 'dns'; expected allow or deny");
+        for (size_t i = 0; i < sizeof(whole) / sizeof(whole[0]); i++)
+                if (json_object_get(add, whole[i]))
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "addNetwork: there is no '%s'; expected allow or deny", whole[i]);
         if (add)
                 r = check_added(s, add, e);
         if (r == 0)

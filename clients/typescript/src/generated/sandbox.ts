@@ -27,7 +27,7 @@ export interface SandboxCreateParams {
   volumes?: readonly SandboxVolume[] | undefined
   /** Added to the environment of all its programs. */
   env?: Record<string, string> | undefined
-  /** Rules for its connections: {allow, deny}; absent: the daemon's (--network), by default none. */
+  /** Rules for its connections: {allow, deny, headers}; absent: the daemon's (--network), by default none. */
   network?: NetworkPolicy | undefined
   /** Packages that it begins with: {pip: [text, …], npm: […], gem: […]}, or with root {apt: […]}, installed once and then shared. */
   packages?: Record<string, unknown> | undefined

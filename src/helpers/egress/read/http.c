@@ -277,6 +277,15 @@ static const char *read_switch(struct http *http, const http_parser *parser, con
         return NULL;
 }
 
+static const char *check_head(struct http *http, const http_parser *parser, size_t size, const struct http_face *face)
+{
+        const char *why = NULL;
+        int r = face->check_head ? face->check_head(face->data, parser->method == HTTP_TRACE, &why) : 0;
+
+        http->edit_size = r > 0 ? size : 0;
+        return r < 0 ? (why ? why : "it is not allowed") : NULL;
+}
+
 static const char *read_head(struct http *http, const char *bytes, size_t size, const struct http_face *face)
 {
         struct head head = {.is_doubled = 0};
@@ -294,6 +303,8 @@ static const char *read_head(struct http *http, const char *bytes, size_t size, 
         }
         if (!wrong)
                 wrong = read_switch(http, &parser, &head);
+        if (!wrong)
+                wrong = check_head(http, &parser, size, face);
         http->requests++;
         return wrong;
 }
@@ -457,7 +468,8 @@ ssize_t http_read(struct http *http, const char *bytes, size_t size, const struc
 {
         size_t at = 0;
 
-        while (at < size) {
+        http->edit_size = 0;
+        while (at < size && http->edit_size == 0) {
                 ssize_t n = take(http, bytes + at, size - at, face, ret_why);
 
                 if (n < 0) {

@@ -27,6 +27,9 @@ struct http_host {
 struct http_face {
         /* 0, or negative with *ret_why: not allowed. is_tunnel: CONNECT. */
         int (*check_host)(void *data, const struct http_host *host, int is_tunnel, const char **ret_why);
+        /* After a head's hosts. 1: the head is to be changed: http_read() returns behind it, and edit_size is
+         * its size. 0: it passes. Negative with *ret_why: not allowed. NULL: all pass. */
+        int (*check_head)(void *data, int is_trace, const char **ret_why);
         void *data;
 };
 
@@ -37,7 +40,8 @@ struct http {
         uint64_t body_left;
         unsigned chunk_state, trailer_size;
         unsigned requests;
-        int is_tunnel; /* HTTP_IS_SWITCHING: by CONNECT, to target */
+        int is_tunnel;    /* HTTP_IS_SWITCHING: by CONNECT, to target */
+        size_t edit_size; /* of the head that ends the bytes which may pass; 0: it passes as it is */
         struct http_host target;
 };
 

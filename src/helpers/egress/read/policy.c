@@ -2,6 +2,7 @@
 #include "policy.h"
 
 #include "address.h"
+#include "headers.h"
 
 #include "base/err.h"
 
@@ -31,6 +32,7 @@ struct rules {
 
 struct policy {
         struct rules allow, deny;
+        struct headers *headers; /* NULL: none */
         int dns;
 };
 
@@ -232,21 +234,22 @@ static int read_rules(const json_t *json, const char *list, struct rules *ret, s
 
 static int check_members(const json_t *json, struct cloche_err *e)
 {
-        static const char *const known[] = {"allow", "deny", "dns"};
+        static const char *const known[] = {"allow", "deny", "dns", "headers"};
+        const size_t count = sizeof(known) / sizeof(known[0]);
         const json_t *dns = json_object_get(json, "dns");
         const char *name;
         json_t *value;
 
         if (!json_is_object(json))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "network: expected an object {allow, deny, dns}");
+                return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "network: expected an object {allow, deny, dns, headers}");
         json_object_foreach ((json_t *)(uintptr_t)json, name, value) {
                 size_t i = 0;
 
-                while (i < 3 && strcmp(known[i], name) != 0)
+                while (i < count && strcmp(known[i], name) != 0)
                         i++;
-                if (i == 3)
+                if (i == count)
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                                       "network: there is no '%.60s'; expected allow, deny or dns", name);
+                                       "network: there is no '%.60s'; expected allow, deny, dns or headers", name);
         }
         return dns && !json_is_boolean(dns)
                        ? err_set(e, CLOCHE_E_INVALID_ARGUMENT, "network.dns: expected true or false")
@@ -266,6 +269,8 @@ int policy_load(const json_t *json, struct policy **ret, struct cloche_err *e)
         r = read_rules(json_object_get(json, "allow"), "allow", &policy->allow, e);
         if (r == 0)
                 r = read_rules(json_object_get(json, "deny"), "deny", &policy->deny, e);
+        if (r == 0)
+                r = headers_load(json_object_get(json, "headers"), &policy->headers, e);
         if (r < 0)
                 policy_free(policy);
         else
@@ -286,6 +291,7 @@ void policy_free(struct policy *policy)
                 return;
         free_rules(&policy->allow);
         free_rules(&policy->deny);
+        headers_free(policy->headers);
         free(policy);
 }
 
@@ -362,6 +368,11 @@ static struct policy_verdict deny_name(const char *name, const char *why)
 {
         return deny_without(policy_is_service(name) ? "a service of the host needs a rule host:NAME, and has one port"
                                                     : why);
+}
+
+const struct host_headers *policy_headers(const struct policy *policy, const char *name)
+{
+        return headers_find(policy->headers, name);
 }
 
 /* bits: the minimum prefix length. */

@@ -1,4 +1,4 @@
-/* The destinations a sandbox may connect to: {allow, deny, dns} of spec/sandbox.md, parsed
+/* The destinations a sandbox may connect to: {allow, deny, dns, headers} of spec/sandbox.md, parsed
  * strictly and evaluated. Pure; runs in the egress program and in the engine, which checks a
  * policy before it sends it. Addresses are in host order, names in host_name() form. */
 #ifndef CLOCHE_HELPERS_EGRESS_READ_POLICY_H
@@ -11,6 +11,7 @@
 #define HOST_NAME_MAX_BYTES 253
 #define POLICY_RULES_MAX 1000 /* of each list */
 
+struct host_headers;
 struct policy; /* opaque */
 
 /* rule: text of the deciding rule, valid as long as the policy, or NULL: none
@@ -43,6 +44,8 @@ const char *policy_service_of(const char *rule);
  * rule host:NAME:PORT allows NAME.host.internal, on this port. The engine makes such rules of
  * what the operator opened; it accepts none from callers. No name server is asked. */
 int policy_is_service(const char *name);
+/* The headers that are set in requests to the host; NULL: none. */
+const struct host_headers *policy_headers(const struct policy *policy, const char *name);
 /* Check a connection to an address. own: it belongs to this machine. */
 struct policy_verdict policy_address(const struct policy *policy, uint32_t address, unsigned port, int own);
 /* Check a connection to an address that an allowed name resolved to. */
