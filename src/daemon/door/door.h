@@ -57,8 +57,8 @@ void door_hold(struct door *door, size_t waiting);
         void (*fail)(struct type * q, const struct door_reply *reply); \
         void (*on_event)(struct type * q, const char *event, const json_t *about, const struct buf *attachments)
 
-/* Define the hooks of such a door, and API_call(): then gets the result. A callback may begin another
- * request, so they are cleared before. answer_error gets an error without a callback. */
+/* Define the hooks of such a door, and API_call(): then gets the result. A callback may begin
+ * another request, so they are cleared before. answer_error gets an error without a callback. */
 #define DOOR_HOOKS(api, type, answer_error)                                                                            \
         static void on_reply(struct door *door, const struct door_reply *reply)                                        \
         {                                                                                                              \

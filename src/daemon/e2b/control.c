@@ -1,6 +1,6 @@
 /* The control plane: sandboxes that are made, found, paused and ended. Runs in: cloched-engine,
  * on its loop, with the rights of the daemon's user. */
-#include "template/build.h"
+#include "daemon/e2b/template/build.h"
 
 #include "base/clock.h"
 #include "base/err.h"

@@ -1,6 +1,6 @@
 /* Forks and snapshots of sandboxes, and their usage over time. Runs in: cloched-engine, on its
  * loop, with the rights of the daemon's user. */
-#include "template/build.h"
+#include "daemon/e2b/template/build.h"
 
 #include "base/clock.h"
 

@@ -76,7 +76,8 @@ struct e2b_request {
         void (*on_taken)(struct e2b_request *q); /* the client has read some of the answer */
         void (*on_body)(struct e2b_request *q, const void *bytes, size_t size);
         void (*on_whole)(struct e2b_request *q); /* the body ended */
-        /* A change of labels, which waits for that of another request to the sandbox; NULL: none. */
+        /* A change of labels, which waits for that of another request to the sandbox; NULL:
+         * none. */
         e2b_change change;
         int is_labeling; /* it is under way */
         e2b_then changed;

@@ -1,5 +1,5 @@
-/* Network rules of sandboxes, as the API's clients state them. Runs in: cloched-engine, on its loop,
- * with the rights of the daemon's user. */
+/* Network rules of sandboxes, as the API's clients state them. Runs in: cloched-engine, on its
+ * loop, with the rights of the daemon's user. */
 #include "vault.h"
 
 #include "base/err.h"

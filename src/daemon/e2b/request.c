@@ -1,6 +1,6 @@
 /* One request of the API: its path, its body, its requests to the core. Runs in: cloched-engine,
  * on its loop, with the rights of the daemon's user. */
-#include "template/build.h"
+#include "daemon/e2b/template/build.h"
 
 #include "daemon/http/query.h"
 #include "daemon/preview/preview.h"

@@ -1,6 +1,6 @@
 /* The paths of the API. Runs in: cloched-engine, on its loop, with the rights of the daemon's
  * user. */
-#include "template/build.h"
+#include "daemon/e2b/template/build.h"
 
 #include <stdlib.h>
 #include <string.h>

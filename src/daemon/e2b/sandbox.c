@@ -1,6 +1,6 @@
 /* Sandboxes as the API describes them, and the way to one that runs. Runs in: cloched-engine, on
  * its loop, with the rights of the daemon's user. */
-#include "template/build.h"
+#include "daemon/e2b/template/build.h"
 
 #include "wire/json.h"
 

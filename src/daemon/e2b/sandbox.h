@@ -42,7 +42,7 @@ int e2b_is_volume_request(const struct daemon *d, const struct http_request *req
 int e2b_is_of_volume(const struct e2b_request *q);
 /* Continue with the sandbox of the volume; else the request is refused. */
 void e2b_with_volume(struct e2b_request *q, void (*then)(struct e2b_request *q));
-/* That sandbox stays for the transfer of so many bytes, and a while. */
+/* Keep that sandbox for the transfer of so many bytes, and a while. */
 void e2b_volume_renew(struct e2b_request *q, json_int_t size_bytes, e2b_then then);
 json_t *e2b_volume_path(const char *path);         /* in that sandbox; a new reference */
 void e2b_volume_entry(struct e2b_request *q);      /* answer with the entry of the path */
@@ -51,8 +51,8 @@ int e2b_volume_flag(const struct e2b_request *q, const char *name);
 
 /* The network of a sandbox whose creator states none. */
 json_t *e2b_network(const struct daemon *d);
-/* The policy of the core for what a request states, a new reference. NULL, with *ret_refused: the request was
- * refused. */
+/* The policy of the core for what a request states, a new reference. NULL, with *ret_refused:
+ * the request was refused. */
 json_t *e2b_policy_of(struct e2b_request *q, const json_t *network, int has_internet, int *ret_refused);
 /* The variables that the programs of all sandboxes have; a new reference. */
 json_t *e2b_user_env(void);

@@ -1,6 +1,6 @@
-/* Secrets of the API's clients, by name: their values go into headers that the network of a sandbox
- * sets, and into no answer. A file of the state directory keeps them. Runs in: cloched-engine, on its
- * loop, with the rights of the daemon's user. */
+/* Secrets of the API's clients, by name: their values go into headers that the network of a
+ * sandbox sets, and into no answer. A file of the state directory keeps them. Runs in:
+ * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "vault.h"
 
 #include "base/clock.h"
@@ -22,8 +22,8 @@
 
 /* -- the file ---------------------------------------------------------------------------------------------------- */
 
-/* An array of {id, name, value, version, metadata, createdAt, updatedAt}. A file that cannot be read is
- * no empty one: the next change would end it. NULL: e says why. */
+/* An array of {id, name, value, version, metadata, createdAt, updatedAt}. A file that cannot be
+ * read is no empty one: the next change would end it. NULL: e says why. */
 static json_t *all_of(const struct daemon *d, struct cloche_err *e)
 {
         int r;
@@ -54,7 +54,7 @@ static json_t *find(json_t *all, const char *name)
         return NULL;
 }
 
-/* What is in memory is what the file has: after is written first. */
+/* The file is written first, so that memory never has more than it. after: stolen. */
 static int keep(struct daemon *d, json_t *after, struct cloche_err *e)
 {
         char *text = json_dump_text(after, JSON_INDENT(1));

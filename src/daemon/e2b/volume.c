@@ -1,7 +1,7 @@
 /* Volumes, by name, with the daemon's operations. Contents are read and written in a sandbox
  * that has the volume alone: cloched itself looks into no file system of a guest. Runs in:
  * cloched-engine, on its loop, with the rights of the daemon's user. */
-#include "template/build.h"
+#include "daemon/e2b/template/build.h"
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -162,7 +162,8 @@ void e2b_volume_renew(struct e2b_request *q, json_int_t size_bytes, e2b_then the
         e2b_call(q, "sandbox.update", json_pack("{s:I}", "lifetimeMs", needed_ms), NULL, then);
 }
 
-/* Only a new one has the lifetime of the request. A transfer of another one may need a later end. */
+/* Only a new one has the lifetime of the request. A transfer of another one may need a later
+ * end. */
 static void on_box(struct e2b_request *q, const struct door_reply *reply)
 {
         if (json_is_true(json_object_get(reply->result, "created")) ||

@@ -45,8 +45,8 @@ CLOCHE_MUST_CHECK int image_take(cloche_engine *engine, const char *name, const 
 /* The same with the members image and imageSettings of a request. */
 CLOCHE_MUST_CHECK int image_take_members(cloche_engine *engine, const json_t *object, struct image *ret,
                                          struct cloche_err *e);
-/* The image with these commands instead of its own, {start, ready, readyMs}; NULL changes nothing. Call
- * image_hold() before the loop goes on. */
+/* The image with these commands instead of its own, {start, ready, readyMs}; NULL changes
+ * nothing. Call image_hold() before the loop goes on. */
 CLOCHE_MUST_CHECK int image_take_startup(cloche_engine *engine, const json_t *startup, struct image *image,
                                          struct cloche_err *e);
 /* Pick imageSettings from what cloche-image says about an image; new, or NULL. */

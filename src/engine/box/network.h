@@ -39,7 +39,8 @@ struct network_face {
  * names: of the engine (network-names.h). -CLOCHE_E_INVALID_ARGUMENT names the rule:
  * "network.allow[2]: …". */
 CLOCHE_MUST_CHECK int network_policy_check(json_t *names, const json_t *policy, struct cloche_err *e);
-/* The policy as it is shown to callers: with null in place of the values of headers. A new reference. */
+/* The policy as it is shown to callers: with null in place of the values of headers. A new
+ * reference. */
 json_t *network_policy_shown(json_t *policy);
 
 /* policy: checked here, borrowed. keeper, names, loop: borrowed until network_stop. box:

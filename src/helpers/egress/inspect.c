@@ -121,8 +121,8 @@ static int on_host(void *data, const struct http_host *host, int is_tunnel, cons
         return host->is_name ? check_name(c, "http", host->name, port) : check_address(c, host->address, port);
 }
 
-/* The headers of a host go to that host alone: to the connection that its name was resolved for, and in
- * requests that name no other one. A server answers TRACE with the request. */
+/* The headers of a host go to that host alone: to the connection that its name was resolved for,
+ * and in requests that name no other one. A server answers TRACE with the request. */
 static int on_head(void *data, int is_trace, const char **ret_why)
 {
         struct egress_connection *c = data;

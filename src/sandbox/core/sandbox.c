@@ -26,11 +26,11 @@
 #include "tool.h"
 #include "update.h"
 
-#include "engine/box/network.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/hex.h"
+#include "engine/box/network.h"
 #include "engine/loop/handle.h"
 
 #include <ctype.h>
@@ -892,11 +892,12 @@ json_t *sandbox_json(struct sandbox *s)
 
         TAILQ_FOREACH (session, &s->sessions, link)
                 sessions++;
-        object = json_pack("{s:s, s:o, s:o, s:o, s:O, s:o, s:I, s:O, s:i, s:i, s:i}", "sandbox", s->name, "createdAt",
-                           sandbox_time_json(s->created_ms), "lastUsedAt", sandbox_time_json(s->used_ms), "limits",
-                           limits_to_json(&s->limits), "env", s->env, "network",
-                           network_policy_shown(s->network_policy), "idleMs", (json_int_t)s->idle_ms, "labels", s->labels, "sessions", (int)sessions, "processes",
-                           (int)processes_running(s), "contexts", (int)contexts_count(s));
+        object =
+                json_pack("{s:s, s:o, s:o, s:o, s:O, s:o, s:I, s:O, s:i, s:i, s:i}", "sandbox", s->name, "createdAt",
+                          sandbox_time_json(s->created_ms), "lastUsedAt", sandbox_time_json(s->used_ms), "limits",
+                          limits_to_json(&s->limits), "env", s->env, "network", network_policy_shown(s->network_policy),
+                          "idleMs", (json_int_t)s->idle_ms, "labels", s->labels, "sessions", (int)sessions, "processes",
+                          (int)processes_running(s), "contexts", (int)contexts_count(s));
         if (object)
                 json_object_update_new(object, sandbox_state_json(s));
         if (object) /* NULL: no memory */

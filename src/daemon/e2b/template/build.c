@@ -292,8 +292,8 @@ static void on_kept(struct e2b_build *b, const struct door_reply *reply)
         end(b);
 }
 
-/* The result of the last step is a snapshot already, if it is all that the sandbox has: the template
- * shares its files then. An earlier template of the name stays until this one is whole. */
+/* The result of the last step is a snapshot already, if it is all that the sandbox has: the
+ * template shares its files then. An earlier template of the name stays until this one is whole. */
 void e2b_build_finish(struct e2b_build *b)
 {
         char *text = settings_of(b), message[120], step[E2B_STEP_NAME_SIZE];
@@ -383,8 +383,8 @@ void e2b_build_create(struct e2b_build *b, json_t *params)
         e2b_build_call(b, "sandbox.create", params, NULL, on_created);
 }
 
-/* With a base. about: its contents, and params: of sandbox.create with it; both stolen. All else that
- * the results of steps depend on is the same for the whole build. */
+/* With a base. about: its contents, and params: of sandbox.create with it; both stolen. All else
+ * that the results of steps depend on is the same for the whole build. */
 static void begin(struct e2b_build *b, json_t *about, json_t *params)
 {
         json_t *network = e2b_network(b->door.daemon);

@@ -54,7 +54,8 @@ struct e2b_build {
         void (*then)(struct e2b_build *b, const struct door_reply *reply); /* NULL: the reply does not matter */
 };
 
-/* name: copied; tags, limits: referenced. NULL: no memory. Old builds that have ended are forgotten. */
+/* name: copied; tags, limits: referenced. NULL: no memory. Old builds that have ended are
+ * forgotten. */
 struct e2b_build *e2b_build_new(struct daemon *d, const char *name, json_t *tags, json_t *limits);
 /* id: NULL: the newest of the template. */
 struct e2b_build *e2b_build_find(const struct e2b *e2b, const char *name, const char *id);

@@ -18,8 +18,8 @@
 
 /* -- keys -------------------------------------------------------------------------------------------------------- */
 
-/* Of a step: the key before it, and all that it says but for the word not to use this cache. parts:
- * stolen. */
+/* The key of a step: that before it, and all that it says but for the word not to use
+ * this cache. parts: stolen. */
 static int make_key(const char *before, json_t *parts, char ret[KEY_SIZE])
 {
         char *text = json_dump_text(parts, JSON_COMPACT | JSON_SORT_KEYS);

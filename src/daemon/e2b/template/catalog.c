@@ -147,7 +147,7 @@ json_t *e2b_tag_params(const char *snapshot, const struct e2b_reference *to, jso
 
 /* -- list -------------------------------------------------------------------------------------------------------- */
 
-/* Those that the template states; else its sandboxes have the daemon's. */
+/* The template states them; else its sandboxes have the daemon's. */
 static json_int_t limit_of(const json_t *snapshot, const char *limit, json_int_t unit, json_int_t without)
 {
         json_t *settings = e2b_settings(snapshot);

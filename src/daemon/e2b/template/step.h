@@ -29,8 +29,8 @@ int e2b_step_has_result(const json_t *step); /* true if it is kept */
 int e2b_step_is_over(const struct e2b_build *b);
 void e2b_step_log(struct e2b_build *b, const char *note);
 
-/* cache.c. Begin with the last result there is, else with the base. about: all that decides what the
- * base is; params: of sandbox.create with it; both stolen. */
+/* cache.c. Begin with the last result there is, else with the base. about: all that decides what
+ * the base is; params: of sandbox.create with it; both stolen. */
 void e2b_cache_begin(struct e2b_build *b, json_t *about, json_t *params);
 /* Keep the result of the step that has ended, then carry out the next one. */
 void e2b_cache_keep(struct e2b_build *b);

@@ -27,8 +27,9 @@ struct http_host {
 struct http_face {
         /* 0, or negative with *ret_why: not allowed. is_tunnel: CONNECT. */
         int (*check_host)(void *data, const struct http_host *host, int is_tunnel, const char **ret_why);
-        /* After a head's hosts. 1: the head is to be changed: http_read() returns behind it, and edit_size is
-         * its size. 0: it passes. Negative with *ret_why: not allowed. NULL: all pass. */
+        /* After a head's hosts. 1: the head is to be changed: http_read() returns behind
+         * it, and edit_size is its size. 0: it passes. Negative with *ret_why: not
+         * allowed. NULL: all pass. */
         int (*check_head)(void *data, int is_trace, const char **ret_why);
         void *data;
 };
