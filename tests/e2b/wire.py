@@ -425,6 +425,12 @@ def test_a_hundred_clients_at_once():
             return b"".join(base64.b64decode(message["event"].get("data", {}).get("stdout", "")) for message in messages), end
 
         equal(list(threads.map(call, range(100))), [(b"%d\n" % n, {}) for n in range(100)])
+        made = [box["sandboxID"] for box in threads.map(lambda n: client.box(metadata={"n": str(n)}), range(20))]
+        listed = {row["sandboxID"]: row["metadata"].get("n") for row in client.control("GET", "/v2/sandboxes")[1]}
+        equal([listed.get(name) for name in made], [str(n) for n in range(20)])
+        killed = list(threads.map(lambda name: client.control("DELETE", "/sandboxes/" + name)[0], made + made))
+        assert set(killed) <= {204, 404} and killed.count(204) >= 20, killed
+        equal(len(client.control("GET", "/v2/sandboxes")[1]), 2)
 
 
 def test_a_sandbox_cannot_reach_the_api():

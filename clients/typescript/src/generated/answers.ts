@@ -539,6 +539,8 @@ export interface NetworkPolicy {
   deny?: string[]
   /** Names are resolved. */
   dns?: boolean
+  /** Headers that are set in requests to hosts: {HOST: {NAME: null}}, without their values. */
+  headers?: unknown
 }
 
 /** The resources that a running sandbox uses. */
