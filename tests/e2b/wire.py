@@ -267,7 +267,7 @@ def test_the_environment_is_told_only_if_the_daemon_accepts_it():
 def test_unknown_paths_and_sandboxes():
     with served() as (_, env):
         client = Client(env)
-        for verb, path in (("POST", "/secrets"), ("GET", "/secrets"), ("DELETE", "/secrets/x"), ("POST", "/templates"), ("POST", "/templates/x"), ("POST", "/templates/x/builds/y"), ("POST", "/v2/templates")):
+        for verb, path in (("POST", "/templates"), ("POST", "/templates/x"), ("POST", "/templates/x/builds/y"), ("POST", "/v2/templates")):
             status, answer = client.control(verb, path, {})
             assert status == 501 and "not supported" in answer["message"], (verb, path, status, answer)
         box = client.box()
@@ -967,6 +967,18 @@ def test_builds_that_nobody_may_make():
             equal((path, client.control(verb, path, body)[0]), (path, code))
         equal(client.control("GET", "/templates/aliases/one")[0], 404)
         equal(client.control("GET", "/v2/sandboxes")[1], [])
+
+
+def test_one_build_too_many_is_told_when_to_try_again():
+    with served() as (_, env):
+        client = Client(env)
+
+        def begin(n):
+            made = client.control("POST", "/v3/templates", {"name": f"n{n}"})[1]
+            status, names, _ = client.send("POST", f"/v2/templates/n{n}/builds/{made['buildID']}", {"X-API-KEY": client.key}, json.dumps({"steps": [run_step("exec sleep 600")]}).encode())
+            return status, names.get("retry-after")
+
+        equal([begin(n) for n in range(9)], [(202, None)] * 8 + [(429, "1")])
 
 
 def test_builds_that_print_and_send_much_take_little_memory():

@@ -82,16 +82,33 @@ static json_t *valid(const char *text)
         return json_valid_text(text, strlen(text));
 }
 
+/* Connect has a status for each code. 502 is a sandbox that is gone, on each plane. */
+static unsigned connect_status(const char *code, unsigned status)
+{
+        static const struct {
+                const char *code;
+                unsigned status;
+        } rows[] = {{"invalid_argument", 400}, {"failed_precondition", 400}, {"resource_exhausted", 429}};
+
+        for (size_t i = 0; status != 502 && i < sizeof(rows) / sizeof(rows[0]); i++)
+                if (strcmp(rows[i].code, code) == 0)
+                        return rows[i].status;
+        return status;
+}
+
 static void refuse(struct e2b_request *q, unsigned status, const char *code, const char *message)
 {
         enum e2b_plane plane = q->route ? q->route->plane : E2B_CONTROL;
 
+        if (status == 429) /* then the clients try again */
+                http_add_header(q->request, "Retry-After", "1");
         if (q->is_streaming || plane == E2B_STREAM) {
                 if (!q->is_streaming)
                         e2b_stream_begin(q);
                 e2b_stream_end(q, code, message);
         } else if (plane == E2B_UNARY) {
-                e2b_answer(q, status, json_pack("{s:s, s:o}", "code", code, "message", valid(message)));
+                e2b_answer(q, connect_status(code, status),
+                           json_pack("{s:s, s:o}", "code", code, "message", valid(message)));
         } else if (plane == E2B_CODE || plane == E2B_CONTEXTS) {
                 http_answer(q->request, status, "text/plain; charset=utf-8", message, strlen(message));
         } else {
