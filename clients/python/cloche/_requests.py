@@ -72,7 +72,7 @@ Files = Mapping[str, "str | bytes | os.PathLike[str] | File | Directory | Symlin
 """Path in the box to content; a pathlib.Path is a file of the host, read immediately."""
 
 
-Rules = Union[Network, Mapping[str, Sequence[str]]]
+Rules = Union[Network, Mapping[str, Union[Sequence[str], bool, Mapping[str, Mapping[str, str]]]]]
 
 
 @dataclass(frozen=True)
@@ -207,13 +207,13 @@ def check_timeout(timeout: float | None) -> float | None:
     return timeout
 
 
-def network_tree(network: Rules | None) -> dict[str, list[str]] | None:
+def network_tree(network: Rules | None) -> dict[str, Any] | None:
     if network is None:
         return None
     told: Mapping[str, Any] = {"allow": network.allow, "deny": network.deny} if isinstance(network, Network) else network
     if not isinstance(told, Mapping):
         raise InvalidArgumentError(f"network must be a Network or a mapping of allow and deny, not a {type(network).__name__}")
-    return {name: rules if isinstance(rules, bool) else _texts(rules, f"network.{name}") for name, rules in told.items()}  # type: ignore[misc]
+    return {name: rules if isinstance(rules, (bool, Mapping)) else _texts(rules, f"network.{name}") for name, rules in told.items()}  # type: ignore[misc]
 
 
 # ---- runs ----

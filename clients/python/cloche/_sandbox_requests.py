@@ -176,7 +176,8 @@ def sandbox(name: str | None = None, *, limits: Limits | Mapping[str, int] | Non
             end_action: str | None = None, labels: Mapping[str, str] | None = None, image: str | None = None, mount: Mount | Mapping[str, Any] | None = None,
             packages: Mapping[str, Sequence[str]] | None = None, image_settings: Mapping[str, Any] | None = None,
             volumes: Sequence[VolumeMount | Mapping[str, Any]] | None = None,
-            writable_root: bool | None = None, root: bool | None = None, snapshot: str | None = None, timeout: float | None = None) -> Request[Place]:
+            writable_root: bool | None = None, root: bool | None = None, snapshot: str | None = None,
+            startup: Mapping[str, Any] | None = None, timeout: float | None = None) -> Request[Place]:
     """A persistent box: create it, or find the one of that name. It outlives the client.
 
     name     1 to 63 of A-Z a-z 0-9 -; None: a generated one, and the sandbox is deleted at the end of a `with`
@@ -195,12 +196,13 @@ def sandbox(name: str | None = None, *, limits: Limits | Mapping[str, int] | Non
     writable_root  True: the directories of its image can be changed, by a copy in its quota; with image
     root     True: its programs are root of 65,536 users of its own (apt-get install, useradd, ports below 1024); writable_root is implied
     snapshot  of this caller: it begins with the files and the definition of that, to which the others are changes
+    startup  commands of each of its starts instead of those of its image or snapshot: {"start": …, "ready": …, "readyMs": …}; {}: none
     """
     w = _Writer(None).add(sandbox=name, limits=limits_tree(limits) if limits is not None else None).env(env, False)
     w.add(network=network_tree(network), idleMs=idle_ms, idleAction=idle_action, lifetimeMs=lifetime_ms, endAction=end_action)
     w.add(labels=_labels(labels), image=image, writableRoot=writable_root, root=root, mount=_mount(mount), snapshot=snapshot,
           imageSettings=dict(image_settings) if image_settings is not None else None,
-          packages=_packages(packages),
+          packages=_packages(packages), startup=dict(startup) if startup is not None else None,
           volumes=_volumes(volumes))
     return w.asks("sandbox.create", lambda message: Place(_text_of("sandbox")(message)), timeout)
 

@@ -75,9 +75,9 @@ class Asked(PeerCase):
             seen.put(conversation.receive()[0])
         peer = self.enterContext(Peer(script))
         with cloche.Cloche(peer.address) as client, self.assertRaises(cloche.ConnectionLostError):
-            client.sandbox("a", limits=cloche.Limits(pids=9), env={"A": "1"}, network=cloche.Network(["x.org:443"]), idle_ms=0, labels={"k": "v"}, image="sha256:1", writable_root=True, root=True, image_settings={"env": {"A": "1"}}, packages={"pip": ("a==1",)})
+            client.sandbox("a", limits=cloche.Limits(pids=9), env={"A": "1"}, network=cloche.Network(["x.org:443"]), idle_ms=0, labels={"k": "v"}, image="sha256:1", writable_root=True, root=True, image_settings={"env": {"A": "1"}}, packages={"pip": ("a==1",)}, startup={"start": "serve"})
         self.assertEqual(seen.get(timeout=10)["params"], {
-            "sandbox": "a", "limits": {"pids": 9}, "env": {"A": "1"}, "network": {"allow": ["x.org:443"], "deny": []}, "idleMs": 0, "labels": {"k": "v"}, "image": "sha256:1", "writableRoot": True, "root": True, "imageSettings": {"env": {"A": "1"}},
+            "sandbox": "a", "limits": {"pids": 9}, "env": {"A": "1"}, "network": {"allow": ["x.org:443"], "deny": []}, "idleMs": 0, "labels": {"k": "v"}, "image": "sha256:1", "writableRoot": True, "root": True, "imageSettings": {"env": {"A": "1"}}, "startup": {"start": "serve"},
             "packages": {"pip": ["a==1"]}})
 
     def test_members_of_answers(self):
@@ -101,6 +101,7 @@ class Asked(PeerCase):
         rows = [
             (lambda box: box.info(), "sandbox.get", {}),
             (lambda box: box.update(idle_ms=5, network=cloche.Network()), "sandbox.update", {"idleMs": 5, "network": {"allow": [], "deny": []}}),
+            (lambda box: box.update(network={"allow": ("a",), "headers": {"a": {"X": "1"}}}), "sandbox.update", {"network": {"allow": ["a"], "headers": {"a": {"X": "1"}}}}),
             (lambda box: box.stop(), "sandbox.stop", {}),
             (lambda box: box.save(), "sandbox.save", {}),
             (lambda box: box.commit(), "sandbox.commit", {}),

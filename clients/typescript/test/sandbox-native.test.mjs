@@ -275,7 +275,12 @@ describe('sandboxes of a client', real, () => {
       assert.equal((await copy.file.read({ path: 'branch.txt' })).content, 'before')
       await copy.delete()
     }
-    const of = getSandbox({ socket: served.socket }, 'of-kept', { snapshot: 'kept' })
+    const of = getSandbox({ socket: served.socket }, 'of-kept', { snapshot: 'kept', startup: { start: 'echo up > /tmp/up; exec sleep 600', ready: '[ -e /tmp/up ]' } })
+    assert.equal((await of.exec('cat branch.txt /tmp/up')).stdout, 'beforeup\n')
+    await of.update({ network: { allow: ['one.test'], headers: { 'one.test': { 'X-Key': 'value' } } } })
+    await of.update({ addNetwork: { allow: ['two.test'] } })
+    assert.deepEqual((await of.info()).network, { allow: ['one.test', 'two.test'], headers: { 'one.test': { 'X-Key': null } } })
+    await of.destroy() // the next one has the same value
     assert.equal((await of.exec('cat branch.txt')).stdout, 'before')
     assert.equal((await of.snapshot({ labels: { a: '1' } })).labels.a, '1')
     const { sandboxes: [{ sandbox: copy }] } = await of.fork()

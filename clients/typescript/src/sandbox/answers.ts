@@ -12,6 +12,8 @@ export interface NetworkPolicy {
   allow?: readonly string[]
   deny?: readonly string[]
   dns?: boolean
+  /** Headers that are set in HTTP requests to a host, outside of the sandbox: `{ 'llm.host.internal': { Authorization: 'Bearer …' } }`. */
+  headers?: Readonly<Record<string, Readonly<Record<string, string>>>>
 }
 export interface TerminalSize { cols: number, rows: number }
 

@@ -44,7 +44,7 @@ export class Box {
     if (Object.keys(this.wanted).length === 0) return
     const handle = client.sandbox(this.name)
     const {
-      image: _image, imageSettings: _settings, writableRoot: _writableRoot, root: _root, mount: _mount, volumes: _volumes, packages: _packages, snapshot: _snapshot, ...changeable
+      image: _image, imageSettings: _settings, writableRoot: _writableRoot, root: _root, mount: _mount, volumes: _volumes, packages: _packages, snapshot: _snapshot, startup: _startup, ...changeable
     } = this.wanted
     const hasChanges = Object.keys(changeable).length > 0
     try {
@@ -70,7 +70,9 @@ export class Box {
   /** Applies to this sandbox, and to its successor if it is created again. */
   async update ({ addNetwork, ...change }: SandboxUpdateParams): Promise<void> {
     const handle = await this.ready()
-    const { network } = await handle.update({ ...change, addNetwork })
+    const { network: { headers: _hidden, ...rules } } = await handle.update({ ...change, addNetwork }) // their values are not shown
+    const headers = this.wanted.network?.headers
+    const network = { ...rules, ...headers === undefined ? {} : { headers } }
     this.wanted = { ...this.wanted, ...change, ...addNetwork === undefined ? {} : { network } }
   }
 

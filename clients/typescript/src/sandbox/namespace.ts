@@ -9,7 +9,7 @@ import type { Namespace, NamespaceOptions, SandboxOptions } from './types.js'
 
 const namespaceNames: Names<NamespaceOptions> = { ...clientNames, stateDir: true, previewHost: true, backups: true }
 const sandboxNames: Names<SandboxOptions> = {
-  sleepAfter: true, keepAlive: true, idleAction: true, lifetime: true, endAction: true, normalizeId: true, enableDefaultSession: true, labels: true, limits: true, env: true, network: true, image: true, imageSettings: true, writableRoot: true, root: true, mount: true, volumes: true, packages: true, snapshot: true,
+  sleepAfter: true, keepAlive: true, idleAction: true, lifetime: true, endAction: true, normalizeId: true, enableDefaultSession: true, labels: true, limits: true, env: true, network: true, image: true, imageSettings: true, writableRoot: true, root: true, mount: true, volumes: true, packages: true, snapshot: true, startup: true,
   containerTimeouts: true, transport: true
 }
 

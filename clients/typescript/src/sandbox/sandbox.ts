@@ -36,10 +36,10 @@ function durationMs (duration: string | number, option = 'sleepAfter'): number {
   return Number(parts[1]) * (UNITS[parts[2] ?? 's'] ?? 1000)
 }
 
-function wantedOf ({ sleepAfter, keepAlive, idleAction, lifetime, endAction, labels, limits, env, network, image, imageSettings, writableRoot, root, mount, volumes, packages, snapshot }: SandboxOptions): SandboxCreateParams {
+function wantedOf ({ sleepAfter, keepAlive, idleAction, lifetime, endAction, labels, limits, env, network, image, imageSettings, writableRoot, root, mount, volumes, packages, snapshot, startup }: SandboxOptions): SandboxCreateParams {
   const idleMs = keepAlive === true ? 0 : sleepAfter === undefined ? undefined : durationMs(sleepAfter)
   const lifetimeMs = lifetime === undefined ? undefined : durationMs(lifetime, 'lifetime')
-  const wanted = { idleMs, idleAction, lifetimeMs, endAction, labels, limits, env, network, image, imageSettings: imageSettings === undefined ? undefined : { ...imageSettings }, writableRoot, root, mount, volumes, packages, snapshot }
+  const wanted = { idleMs, idleAction, lifetimeMs, endAction, labels, limits, env, network, image, imageSettings: imageSettings === undefined ? undefined : { ...imageSettings }, writableRoot, root, mount, volumes, packages, snapshot, startup: startup === undefined ? undefined : { ...startup } }
   return Object.fromEntries(Object.entries(wanted).filter(([, value]) => value !== undefined))
 }
 

@@ -74,6 +74,8 @@ export interface SandboxOptions {
   image?: string
   /** Applies with a digest in place of a name. */
   imageSettings?: ImageSettings
+  /** Commands of each of its starts, instead of those of its image or snapshot; `{}`: none. An existing sandbox keeps its own. */
+  startup?: NonNullable<ImageSettings['startup']>
   /** The directories of its image can be changed, by a copy in its quota; with `image`, and root's daemon. An existing sandbox keeps its own. */
   writableRoot?: boolean
   /** Its programs are root of 65,536 users of its own: `apt-get install`, `useradd`, ports below 1024; `writableRoot` is implied. An existing sandbox keeps its own. */
