@@ -703,7 +703,7 @@ def test_a_secret_reaches_its_host_and_never_the_sandbox():
             rules = {"api.host.internal": [{"transform": {"headers": {"Authorization": "Bearer ${e2b.secrets.k}"}}}, {"transform": {"headers": {"X-Key": "plain"}}}]}
             network = {"allowOut": ["host:api", "host:other"], "denyOut": ["0.0.0.0/0"], "rules": rules}
             box = client.box(network=network)
-            fetch = lambda host, path="/": output_of(client, box, f"python3 -c \"import urllib.request as u; print(u.urlopen(u.Request('http://{at[host]}{path}', headers={{'Authorization': 'own'}}), timeout=5).read().decode())\" 2>&1 | tail -1")
+            fetch = lambda host, path="/": output_of(client, box, f"python3 -c \"import urllib.request as u; print(u.urlopen(u.Request('http://{at[host]}{path}', headers={{'Authorization': 'own'}}), timeout=60).read().decode())\" 2>&1 | tail -1")
             equal((fetch("api"), one.heard.pop()), ("ok\n", ("/", ["plain"], ["Bearer " + value])))
             equal((fetch("other"), two.heard.pop()), ("ok\n", ("/", None, ["own"])))  # the twin
             # Everything that the guest, another caller or the client is shown
