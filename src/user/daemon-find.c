@@ -1,6 +1,7 @@
 /* Find the user's daemon, or start it.
  * Runs in: the CLI and cloched, as the user who started them. */
 #include "daemon-find.h"
+#include "discovery.h"
 #include "runtime-dir.h"
 
 #include "base/err.h"
@@ -20,23 +21,34 @@
 #define OK 200
 #define FORBIDDEN 403
 
+int daemon_check_path(const char *path, struct cloche_err *e)
+{
+        char size[24];
+
+        if (!*path)
+                return discovery_fault(e, DISCOVERY_EMPTY, NULL, NULL);
+        if (strlen(path) < DAEMON_SOCKET_BYTES)
+                return 0;
+        snprintf(size, sizeof(size), "%zu", strlen(path));
+        return discovery_fault(e, DISCOVERY_LONG, size, NULL);
+}
+
 int daemon_connect(const char *path, struct cloche_err *e)
 {
         struct sockaddr_un address = {.sun_family = AF_UNIX};
         _cleanup_fd_ int fd = -EBADF;
 
-        if (strlen(path) >= sizeof(address.sun_path))
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "the path of the daemon's socket has %zu bytes, at most %zu are possible: use a shorter "
-                               "one",
-                               strlen(path), sizeof(address.sun_path) - 1);
+        int r = daemon_check_path(path, e);
+
+        if (r < 0)
+                return r;
         strcpy(address.sun_path, path);
         fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (fd < 0)
                 return err_os(e, CLOCHE_E_RESOURCE, errno, "make a socket");
         if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
-                return err_os(e, errno == EACCES || errno == EPERM ? CLOCHE_E_FORBIDDEN : CLOCHE_E_NOT_FOUND, errno,
-                              "no daemon answers at '%s'", path);
+                return discovery_fault(e, errno == EACCES || errno == EPERM ? DISCOVERY_CLOSED : DISCOVERY_NONE, path,
+                                       strerror(errno));
         return TAKE_FD(fd);
 }
 

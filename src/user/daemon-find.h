@@ -9,6 +9,8 @@
 #define DAEMON_SYSTEM_SOCKET "/run/cloche/socket" /* equals packaging/systemd/cloched.socket */
 #define DAEMON_SOCKET_BYTES 108
 
+/* Check that a socket can have this path. */
+CLOCHE_MUST_CHECK int daemon_check_path(const char *path, struct cloche_err *e);
 /* Connect a stream socket to path. A descriptor; -CLOCHE_E_NOT_FOUND: no daemon listens there;
  * -CLOCHE_E_FORBIDDEN. */
 CLOCHE_MUST_CHECK int daemon_connect(const char *path, struct cloche_err *e);

@@ -15,18 +15,16 @@
 
 enum user_kind { ANY_USER, ROOT_ONLY, ORDINARY_ONLY };
 
-/* is_checked: the parent must be this user's and writable by no other. /run belongs to root, and
- * the sticky bit of /tmp keeps others from renaming our directory. */
 static const struct {
         enum user_kind kind;
         int is_checked;
-        const char *parent; /* NULL: $XDG_RUNTIME_DIR */
-        const char *name;   /* %u: the user id */
+        const char *parent, *name;
 } places[] = {
-        {ROOT_ONLY, 0, "/run", "cloche-root"},
-        {ORDINARY_ONLY, 1, NULL, "cloche"},
-        {ORDINARY_ONLY, 1, "/run/user/%u", "cloche"},
-        {ANY_USER, 0, "/tmp", "cloche-%u"},
+#define DISCOVERY_DIRECTORY(users, is_checked, parent, name, doc) {users, is_checked, parent, name},
+#define DISCOVERY_INSTALLED(path)
+#include <cloche/discovery-places.def>
+#undef DISCOVERY_DIRECTORY
+#undef DISCOVERY_INSTALLED
 };
 #define PLACES (sizeof(places) / sizeof(places[0]))
 
@@ -56,10 +54,10 @@ int runtime_dir_place(unsigned n, char ret[RUNTIME_DIR_BYTES])
                 return -1;
         if (places[n].kind != ANY_USER && (places[n].kind == ROOT_ONLY) != privilege_is_root())
                 return 0;
-        from = places[n].parent ? places[n].parent : getenv("XDG_RUNTIME_DIR");
+        from = *places[n].parent ? places[n].parent : getenv("XDG_RUNTIME_DIR");
         if (!from || from[0] != '/' || strlen(from) + sizeof("/cloche") >= RUNTIME_DIR_BYTES)
                 return 0;
-        if (places[n].parent)
+        if (*places[n].parent)
                 fill_in(from, parent, sizeof(parent));
         else
                 strcpy(parent, from);

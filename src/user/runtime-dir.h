@@ -7,10 +7,7 @@
 
 #define RUNTIME_DIR_BYTES 96 /* a socket's whole path has at most 107 */
 
-/* The n-th candidate, in the order of trial:
- *   root             /run/cloche-root
- *   ordinary users   $XDG_RUNTIME_DIR/cloche, /run/user/UID/cloche
- *   everybody        /tmp/cloche-UID
+/* The n-th candidate, in the order of trial (spec/discovery-places.def).
  * 1; 0: this candidate is unusable (its parent is missing, or another user's); -1: no more. */
 int runtime_dir_place(unsigned n, char ret[RUNTIME_DIR_BYTES]);
 /* Open the directory; with is_made create it if missing. A descriptor; -CLOCHE_E_NOT_FOUND: it is

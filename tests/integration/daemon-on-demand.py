@@ -406,7 +406,7 @@ def test_a_program_that_is_nowhere_is_one_clear_error():
         shutil.copy(CLI, "alone")
         done = subprocess.run([*ORDINARY_USER, "env", "PATH=/bin", os.path.abspath("alone"), "daemon", "start"], env={**os.environ, **user.env}, capture_output=True)
         equal([done.returncode, done.stdout, len(done.stderr.splitlines())], [1, b"", 1], done)
-        for place in (b"$PATH", b"../sbin", b"/usr/local/sbin", b"/usr/sbin", b"libexec", b"$CLOCHE_DAEMON"):
+        for place in (b"$PATH", b"sbin beside it", b"/usr/local/sbin", b"/usr/sbin", b"libexec", b"$CLOCHE_DAEMON"):
             assert place in done.stderr, done
         equal(user.cli("daemon", "start", CLOCHE_DAEMON="/nowhere").code, 2)
 

@@ -60,6 +60,14 @@ def limits(rows):
     return f"{LIMITS_HEAD}{fields}\n\nJSON_NAMES = {{\n{pairs}}}\n"
 
 
+def discovery(tables):
+    out = ['"""Places and errors of the search for a daemon. Written by tools/spec from spec/discovery-places.def and discovery-faults.def: change those."""\n']
+    out += ["\nINSTALLED = (\n", *(f'    "{row["path"]}",\n' for row in tables["DISCOVERY_INSTALLED"]), ")\n\n"]
+    out += [f'{row["symbol"]} = "{row["text"]}"\n' for row in tables["DISCOVERY_FAULT"]]
+    return "".join(out)
+
+
 def files(tables):
     return {"clients/python/cloche/errors.py": errors(tables["CLOCHE_ERROR"]),
-            "clients/python/cloche/limits.py": limits(tables["CLOCHE_LIMIT"])}
+            "clients/python/cloche/limits.py": limits(tables["CLOCHE_LIMIT"]),
+            "clients/python/cloche/_discovery.py": discovery(tables)}

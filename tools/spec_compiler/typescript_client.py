@@ -102,6 +102,19 @@ export const backupCommands = {{
 """
 
 
+def discovery(tables):
+    places = ", ".join(quoted(row["path"]) for row in tables["DISCOVERY_INSTALLED"])
+    faults = ",\n".join(f"  {row['symbol']}: {quoted(row['text'])}" for row in tables["DISCOVERY_FAULT"])
+    return f"""{head('discovery-places.def and discovery-faults.def')}/** The last directories in which cloched is looked for. */
+export const installed = [{places}]
+
+/** Errors of the search for a daemon. */
+export const faults = {{
+{faults}
+}}
+"""
+
+
 # ---- operations of sandboxes ----
 
 def type_of(field):
@@ -174,6 +187,7 @@ export type Ask = <M extends Method>(method: M, params: object, options: Operati
 def files(tables):
     return {
         FOLDER + "backups.ts": backups(tables["BACKUP_COMMAND"]),
+        FOLDER + "discovery.ts": discovery(tables),
         FOLDER + "errors.ts": errors(tables["CLOCHE_ERROR"]),
         FOLDER + "limits.ts": limits(tables["CLOCHE_LIMIT"]),
         FOLDER + "statuses.ts": statuses(tables["CLOCHE_STATUS"]),

@@ -1,9 +1,9 @@
 """Connections to a daemon: at an address, or to a program that is started for this client alone and ends with it."""
 from __future__ import annotations
 
+import errno
 import os
 import pathlib
-import shutil
 import socket
 import stat
 import subprocess
@@ -11,11 +11,13 @@ import threading
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from . import _discovery
 from ._base_errors import ConnectionLostError, DaemonNotFoundError
-from .errors import InvalidArgumentError
+from .errors import ForbiddenError, InvalidArgumentError
 
 PROGRAM = "cloched"
 LAST_WORDS = 4096
+PATH_MAX = 107
 
 
 class Address(NamedTuple):
@@ -56,12 +58,19 @@ def connect(address: Address, timeout: float) -> socket.socket:
     except TimeoutError:
         raise ConnectionLostError(f"{address}: nobody answered within {timeout:g} s") from None
     except OSError as error:
-        raise DaemonNotFoundError(f"{address}: {error.strerror or error}") from error
+        if address.path is None:
+            raise DaemonNotFoundError(f"{address}: {error.strerror or error}") from error
+        kind, fault = (ForbiddenError, _discovery.CLOSED) if error.errno in (errno.EACCES, errno.EPERM) else (DaemonNotFoundError, _discovery.NONE)
+        raise kind(fault % (address.path, error.strerror or error)) from error
     sock.settimeout(None)
     return sock
 
 
 def _connect_unix(path: str, timeout: float) -> socket.socket:
+    if not path:
+        raise InvalidArgumentError(_discovery.EMPTY)
+    if (size := len(os.fsencode(path))) > PATH_MAX:
+        raise InvalidArgumentError(_discovery.LONG % size)
     sock = socket.socket(socket.AF_UNIX)
     try:
         sock.settimeout(timeout)
@@ -74,26 +83,20 @@ def _connect_unix(path: str, timeout: float) -> socket.socket:
 
 # ---- a program ----
 
-# Usual places; $PATH of ordinary users has no sbin.
-INSTALLED = ("/usr/local/sbin", "/usr/sbin", "/usr/local/libexec/cloche", "/usr/libexec/cloche")
-
-
 def find_program(named: str | os.PathLike[str] | None = None) -> str:
-    """Search order: argument, $CLOCHE_DAEMON, $PATH, the source tree of this file, sbin beside each
-    bin of $PATH, INSTALLED."""
-    for told, by in ((named, "daemon"), (os.environ.get("CLOCHE_DAEMON"), "$CLOCHE_DAEMON")):
+    """The order is DISCOVERY_PROGRAM of spec/discovery.def."""
+    for told, by in ((named, "the option daemon"), (os.environ.get("CLOCHE_DAEMON"), "$CLOCHE_DAEMON")):
         if told:
             path = os.fspath(told)
             if not _is_program(path):
-                raise DaemonNotFoundError(f"{by} is {path!r}, which is no program")
+                raise DaemonNotFoundError(_discovery.NAMED % (by, path))
             return path
     on_path = [folder for folder in os.environ.get("PATH", "").split(os.pathsep) if os.path.isabs(folder)]  # never the current directory
     beside = [os.path.join(os.path.dirname(folder), "sbin") for folder in on_path if os.path.basename(folder) == "bin"]
-    found = shutil.which(PROGRAM, path=os.pathsep.join(on_path) or os.devnull) or _in_source_tree() or shutil.which(PROGRAM, path=os.pathsep.join([*beside, *INSTALLED]))
-    if found is None:
-        raise DaemonNotFoundError(f"there is no {PROGRAM}: none named by `daemon` or $CLOCHE_DAEMON, in $PATH or sbin beside it, built in a "
-                                  f"source tree, or in {', '.join(INSTALLED)}")
-    return found
+    for path in (_in_source_tree(), *(os.path.join(folder, PROGRAM) for folder in (*on_path, *beside, *_discovery.INSTALLED))):
+        if path and _is_program(path):
+            return path
+    raise DaemonNotFoundError(_discovery.MISSING % ", ".join(_discovery.INSTALLED))
 
 
 def _is_program(path: str) -> bool:
@@ -161,7 +164,9 @@ def choose(address: str | os.PathLike[str] | None, program: str | os.PathLike[st
         raise InvalidArgumentError("optional and strict exclude each other: a guard may be missing, or none may")
     if isinstance(optional, str):
         raise InvalidArgumentError(f"optional must be a list of guards, not {optional!r}")
-    where = None if address is None else parse_address(address)
+    is_private = not shared and (program is not None or bool(options) or optional is not None)
+    variable = None if is_private else os.environ.get("CLOCHE_SOCKET")
+    where = parse_address(address) if address is not None else Address(variable, "", 0) if variable else None
     return Choice(where, program, tuple(options), None if optional is None else tuple(optional), bool(strict), bool(shared))
 
 
@@ -175,7 +180,7 @@ def start_shared(program: str | os.PathLike[str] | None, timeout: float) -> str:
     except subprocess.TimeoutExpired:
         raise ConnectionLostError(f"{path}: there was no shared daemon within {timeout:g} s") from None
     if done.returncode:
-        raise DaemonNotFoundError(f"no shared daemon: {done.stderr.strip() or f'{path} ended with exit status {done.returncode}'}")
+        raise DaemonNotFoundError(done.stderr.strip().removeprefix(PROGRAM + ": ") or f"{path} ended with exit status {done.returncode}")
     return done.stdout.rstrip("\n")
 
 

@@ -142,9 +142,10 @@ class Prefix:
 class Cloche:
     """A connection to a cloched: one that listens at `address`, or one that is started for this client alone and ends with it.
 
-    address         a path, unix:PATH or HOST:PORT; None: start one
+    address         a path, unix:PATH or HOST:PORT; None: that of $CLOCHE_SOCKET, else start one
     token           the token of a daemon on TCP
-    daemon          the program to start; by default from $CLOCHE_DAEMON, $PATH, the source tree
+    daemon          the program to start; by default $CLOCHE_DAEMON, or the first found: in the source tree, $PATH, sbin beside it, the usual
+                    directories. It, daemon_options and optional ask for a daemon of this client alone, whatever $CLOCHE_SOCKET is
     daemon_options  more of its command line
     optional        guards it may lack, by name; None: unless it runs as root, the guards that an ordinary user may lack
     strict          a daemon that lacks any guard is refused: GuardMissingError

@@ -180,7 +180,7 @@ class Addresses(unittest.TestCase):
             cloche.Cloche(folder + "/socket")
 
     def test_no_program(self):
-        with self.assertRaisesRegex(cloche.DaemonNotFoundError, "daemon is '/nowhere/cloched', which is no program"):
+        with self.assertRaisesRegex(cloche.DaemonNotFoundError, "the option daemon names '/nowhere/cloched', which is no program"):
             cloche.Cloche(daemon="/nowhere/cloched")
         with self.assertRaisesRegex(cloche.InvalidArgumentError, "exclude each other"):
             cloche.Cloche("/a", daemon="/b")

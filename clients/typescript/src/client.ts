@@ -170,7 +170,7 @@ export class Cloche implements AsyncDisposable {
     const link = await reach(options, options.signal)
     const listeners = new Map<number, Listener>()
     const hearers: Hearers = new Map()
-    const connection = new Connection(link.socket, new Answers(listeners, hearers), link.explain)
+    const connection = new Connection(link.socket, new Answers(listeners, hearers), link.explain, link.refusal)
     try {
       const server = await greet(connection, options, link.isOurs)
       void connection.ended.then(async () => { await endLink(link, CLOSE_WAIT_MS) })

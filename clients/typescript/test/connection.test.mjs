@@ -77,7 +77,7 @@ test('a daemon that refuses the connection is quoted', async () => {
   const server = net.createServer((socket) => { socket.resume().end('HTTP/1.1 403 Forbidden\r\nContent-Length: 12\r\n\r\nyou may not\n') })
   try {
     await new Promise((resolve) => server.listen(path.join(folder, 's'), resolve))
-    await assert.rejects(Cloche.connect({ socket: path.join(folder, 's') }), { name: 'ConnectionError', message: /: you may not$/ })
+    await assert.rejects(Cloche.connect({ socket: path.join(folder, 's') }), { name: 'ConnectionError', message: 'you may not' })
   } finally {
     await new Promise((resolve) => server.close(resolve))
     rmSync(folder, { recursive: true })
@@ -119,7 +119,7 @@ test('a token is given on TCP', async () => {
   await assert.rejects(Cloche.connect({ port: 1, token: 'x' }), { name: 'ConnectionError', message: /127\.0\.0\.1:1 cannot be reached/ })
 })
 
-test('a socket that is not there is named', () => assert.rejects(Cloche.connect({ socket: '/nowhere/s' }), { name: 'ConnectionError', message: /\/nowhere\/s cannot be reached/ }))
+test('a socket that is not there is named', () => assert.rejects(Cloche.connect({ socket: '/nowhere/s' }), { name: 'ConnectionError', message: /^no daemon answers at '\/nowhere\/s': No such file or directory \(start one: / }))
 
 test('who does not greet is given up', async () => {
   const peer = await startPeer(undefined, { greets: false })
@@ -363,9 +363,10 @@ test('a private daemon that cannot be started or dies at once says so', async ()
     assert.throws(() => findDaemon(undefined, { CLOCHE_DAEMON: program }), { message: /\$CLOCHE_DAEMON names/ })
     writeFileSync(program, '#!/bin/sh\necho "no such luck" >&2\nexit 3\n')
     chmodSync(program, 0o755)
-    assert.equal(findDaemon(undefined, { PATH: `/nowhere:${folder}` }), program)
+    // The tree of this file may have a build, which comes first.
+    assert.match(findDaemon(undefined, { PATH: `/nowhere:${folder}` }), new RegExp(`^${program}$|/build[^/]*/cloched$`))
     await assert.rejects(Cloche.connect({ daemon: program }), { name: 'ConnectionError', message: /hello .* exited with 3; it said last: no such luck/ })
-    await assert.rejects(Cloche.connect({ daemon: program, shared: true }), { name: 'ConnectionError', message: 'no shared daemon: no such luck' })
+    await assert.rejects(Cloche.connect({ daemon: program, shared: true }), { name: 'ConnectionError', message: 'no such luck' })
     writeFileSync(program, 'no program\n')
     await assert.rejects(Cloche.connect({ daemon: program }), { name: 'ConnectionError' })
   } finally {

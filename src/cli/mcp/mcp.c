@@ -73,9 +73,16 @@ static int open_named(struct bridge *b, struct cloche_err *e)
         return r < 0 ? r : daemon_open(path, 0, &b->client, e);
 }
 
+/* An option wins over CLOCHE_SOCKET. */
+static int wants_private(const struct cli_request *request)
+{
+        return request->mcp.network || request->mcp.image;
+}
+
 static int connect_daemon(struct bridge *b, struct cloche_err *e)
 {
-        int r = daemon_is_named(b->request->sandbox.socket) ? open_named(b, e) : open_private(b, e);
+        int r = !wants_private(b->request) && daemon_is_named(b->request->sandbox.socket) ? open_named(b, e)
+                                                                                          : open_private(b, e);
 
         b->is_connected = r >= 0;
         return r < 0 ? r : 0;
@@ -304,9 +311,8 @@ static int run(struct cli_request *request)
         lines_init(&b.lines);
         output_queue_init(&b.out);
         signal(SIGPIPE, SIG_IGN);
-        if (daemon_is_named(request->sandbox.socket) && (request->mcp.network || request->mcp.image))
-                return cli_bad("--network and --image are those of a private daemon: expected no --socket and no "
-                               "CLOCHE_SOCKET");
+        if (request->sandbox.socket && wants_private(request))
+                return cli_bad("--network and --image are those of a private daemon: expected no --socket");
         r = connect_daemon(&b, &e);
         if (r < 0)
                 return cli_fail(&e);

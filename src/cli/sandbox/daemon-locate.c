@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "user/discovery.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -18,21 +19,27 @@
 
 /* -- the program ---------------------------------------------------------------------------------------------- */
 
-/* Directories searched for cloched, in this order: beside the running program (in a build tree, as
- * installed), in $PATH, which for ordinary users has no sbin, then the system's directories. */
+/* The order is DISCOVERY_PROGRAM of spec/discovery.def. Near: in a build tree, and as installed. */
 static const char *const near[] = {"", "/../sbin", "/../libexec/cloche"};
-static const char *const installed[] = {CLOCHE_SBIN_DIR, CLOCHE_LIBEXEC_DIR,          "/usr/local/sbin",
-                                        "/usr/sbin",     "/usr/local/libexec/cloche", "/usr/libexec/cloche"};
-#define PLACES_WORDS                                                                           \
-        "beside cloche, in ../sbin and ../libexec/cloche of it, in $PATH, in " CLOCHE_SBIN_DIR \
-        ", /usr/local/sbin, /usr/sbin, .../libexec/cloche"
+static const char *const installed[] = {
+#define DISCOVERY_DIRECTORY(users, is_checked, parent, name, doc)
+#define DISCOVERY_INSTALLED(path) path,
+#include <cloche/discovery-places.def>
+#undef DISCOVERY_DIRECTORY
+#undef DISCOVERY_INSTALLED
+};
+#define INSTALLED (sizeof(installed) / sizeof(installed[0]))
 
-static int is_program(const char *directory, int directory_size, const char *below, char *ret, size_t size)
+static int is_file(const char *path)
 {
         struct stat st;
 
-        return snprintf(ret, size, "%.*s%s/" PROGRAM, directory_size, directory, below) < (int)size &&
-               stat(ret, &st) == 0 && S_ISREG(st.st_mode) && access(ret, X_OK) == 0;
+        return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
+static int is_program(const char *directory, int directory_size, const char *below, char *ret, size_t size)
+{
+        return snprintf(ret, size, "%.*s%s/" PROGRAM, directory_size, directory, below) < (int)size && is_file(ret);
 }
 
 static int find_near(char *ret, size_t size)
@@ -49,16 +56,41 @@ static int find_near(char *ret, size_t size)
         return 0;
 }
 
-static int find_on_path(char *ret, size_t size)
+static int is_bin(const char *directory, size_t size)
+{
+        return size >= 4 && memcmp(directory + size - 4, "/bin", 4) == 0;
+}
+
+/* below: only of directories named bin; "": of all. */
+static int find_on_path(const char *below, char *ret, size_t size)
 {
         const char *path = getenv("PATH");
 
         for (size_t length; path && *path; path += length + (path[length] == ':')) {
                 length = strcspn(path, ":");
-                if (path[0] == '/' && is_program(path, (int)length, "", ret, size))
+                if (path[0] == '/' && (!*below || is_bin(path, length)) &&
+                    is_program(path, (int)length, below, ret, size))
                         return 1;
         }
         return 0;
+}
+
+static int find_installed(char *ret, size_t size)
+{
+        for (size_t i = 0; i < INSTALLED; i++)
+                if (is_program(installed[i], (int)strlen(installed[i]), "", ret, size))
+                        return 1;
+        return 0;
+}
+
+static int none_found(struct cloche_err *e)
+{
+        char places[200] = "";
+        size_t size = 0;
+
+        for (size_t i = 0; i < INSTALLED; i++)
+                size += (size_t)snprintf(places + size, sizeof(places) - size, "%s%s", i ? ", " : "", installed[i]);
+        return discovery_fault(e, DISCOVERY_MISSING, places, NULL);
 }
 
 int daemon_find_program(char *ret, size_t size, struct cloche_err *e)
@@ -67,17 +99,12 @@ int daemon_find_program(char *ret, size_t size, struct cloche_err *e)
 
         if (named && *named) {
                 snprintf(ret, size, "%s", named);
-                return access(named, X_OK) == 0
-                               ? 0
-                               : err_os(e, CLOCHE_E_UNREADABLE_FILE, errno, "$CLOCHE_DAEMON names '%.100s'", named);
+                return is_file(named) ? 0 : discovery_fault(e, DISCOVERY_NAMED, "$CLOCHE_DAEMON", named);
         }
-        if (find_near(ret, size) || find_on_path(ret, size))
-                return 0;
-        for (size_t i = 0; i < sizeof(installed) / sizeof(installed[0]); i++)
-                if (is_program(installed[i], (int)strlen(installed[i]), "", ret, size))
-                        return 0;
-        return err_set(e, CLOCHE_E_KEEPER,
-                       "there is no " PROGRAM ": it is neither " PLACES_WORDS "; name it by $CLOCHE_DAEMON");
+        return find_near(ret, size) || find_on_path("", ret, size) || find_on_path("/../sbin", ret, size) ||
+                               find_installed(ret, size)
+                       ? 0
+                       : none_found(e);
 }
 
 /* -- starting it ---------------------------------------------------------------------------------------------- */
@@ -151,13 +178,10 @@ int daemon_is_named(const char *socket)
 int daemon_locate(const char *socket, enum locate how, char ret[DAEMON_SOCKET_BYTES], struct cloche_err *e)
 {
         const char *named = named_socket(socket);
-        int r = 0;
+        int r = named ? daemon_check_path(named, e) : 0;
 
-        if (named && strlen(named) >= DAEMON_SOCKET_BYTES)
-                return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                               "the path of the daemon's socket has %zu bytes, at most %d are possible: use a shorter "
-                               "one",
-                               strlen(named), DAEMON_SOCKET_BYTES - 1);
+        if (r < 0)
+                return r;
         if (named) {
                 strcpy(ret, named);
                 return 1;

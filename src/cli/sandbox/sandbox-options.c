@@ -96,7 +96,7 @@ int sandbox_open(const struct cli_request *request, struct daemon_client *ret)
         if (r < 0) {
                 if (e.code != CLOCHE_E_NOT_FOUND)
                         return e.code ? sandbox_fail(&e) : 1; /* else cloched has printed the reason */
-                print_line(e.msg, " (start one: cloched --socket PATH; or name none: one is started)");
+                print_line(e.msg, "");
                 return 1;
         }
         if (ret->notice[0])

@@ -1,5 +1,6 @@
 // JSON-RPC 2.0 over frames, with requests in both directions. One connection: requests sent,
 // requests received, and its end.
+import { refusalIn } from './daemon.js'
 import type { Duplex } from 'node:stream'
 import { errorClasses, InternalError, ProtocolError, type ErrorCode } from '../generated/errors.js'
 import { decodeFailure, Incoming } from './decode.js'
@@ -63,13 +64,6 @@ function remoteError ({ error, incoming }: { error: unknown, incoming: Incoming 
   return new Known(text, { data: decoded })
 }
 
-/** A daemon refuses a connection with an HTTP response, whatever protocol it uses: the reason is the body. */
-function refusalIn (chunk: Uint8Array): string | undefined {
-  const text = Buffer.from(chunk.subarray(0, 512)).toString()
-  // Other HTTP is no frame, which the reader reports.
-  return /^HTTP\/1\.1 (?:403|503) [^]*?\r\n\r\n([^]+)/.exec(text)?.[1]?.trim()
-}
-
 export class Connection {
   private readonly reader = new FrameReader()
   private readonly pending = new Map<number, Pending>()
@@ -77,13 +71,18 @@ export class Connection {
   private lastId = 0
   private answering = 0
   private isHeard = false
+  private isRefused = false
   private reason: string | undefined
   /** Resolves to the reason after the connection has ended. */
   readonly ended: Promise<string>
   private tellEnd: (reason: string) => void = () => {}
 
-  /** explain: returns why a broken connection broke, called once; for a private daemon, its exit status. */
-  constructor (private readonly socket: Socketlike, private readonly peer: Peer, private readonly explain: (what: string) => Promise<string>) {
+  /**
+   * explain: returns why a broken connection broke, called once; for a private daemon, its exit status.
+   * refusal: returns why the daemon refuses connections, for one that broke before anything came.
+   */
+  constructor (private readonly socket: Socketlike, private readonly peer: Peer, private readonly explain: (what: string) => Promise<string>,
+    private readonly refusal?: () => Promise<string | undefined>) {
     this.ended = new Promise((resolve) => { this.tellEnd = resolve })
     socket.on('data', (chunk: Uint8Array) => { this.receive(chunk) })
     socket.on('drain', () => { this.flush() })
@@ -186,6 +185,7 @@ export class Connection {
     const refusal = this.isHeard ? undefined : refusalIn(chunk)
     this.isHeard = true
     if (refusal !== undefined) {
+      this.isRefused = true
       void this.broke(refusal)
       return
     }
@@ -252,6 +252,7 @@ export class Connection {
   // -- the end
 
   private gone (method: string, id: number): ConnectionError {
+    if (this.isRefused && this.reason !== undefined) return new ConnectionError(this.reason)
     return new ConnectionError(`${method} (request ${id}) has no answer: ${this.reason ?? 'the connection ended'}`)
   }
 
@@ -260,7 +261,12 @@ export class Connection {
     this.reason = what
     this.socket.destroy()
     // The error of pending requests says how the daemon ended, which is known a moment after the connection broke.
-    this.reason = await this.explain(what)
+    const refusal = this.isHeard ? undefined : await this.refusal?.()
+    if (refusal !== undefined) {
+      this.isRefused = true
+      this.reason = refusal
+    }
+    if (!this.isRefused) this.reason = await this.explain(what)
     this.finish()
   }
 

@@ -6,11 +6,13 @@ import path from 'node:path'
 import type { Duplex } from 'node:stream'
 import tls from 'node:tls'
 import { fileURLToPath } from 'node:url'
+import { format, getSystemErrorMap } from 'node:util'
+import { faults, installed } from '../generated/discovery.js'
 import { InvalidArgumentError } from '../generated/errors.js'
 import { ConnectionError } from './error.js'
 
 export interface DaemonOptions {
-  /** Path of a daemon's unix socket. */
+  /** Path of a daemon's unix socket. Default: $CLOCHE_SOCKET, unless daemon, daemonArgs or optional ask for a private daemon. */
   socket?: string | undefined
   /** The host of a daemon that listens on TCP; needs `token`. */
   host?: string | undefined
@@ -44,6 +46,8 @@ export interface Link {
   /** True for the user's own daemon, not a named one: then its notice is for this user. */
   isOurs: boolean
   explain (what: string): Promise<string>
+  /** Why the daemon refuses connections; undefined: it does not say. */
+  refusal?: () => Promise<string | undefined>
   /** Resolves after its resources are gone. */
   gone: Promise<void>
   /** Kills a started process that does not exit on its own. */
@@ -70,39 +74,74 @@ function inTree (): string[] {
   }
 }
 
-/** Usual directories; $PATH of ordinary users has no sbin. */
-const INSTALLED = ['/usr/local/sbin', '/usr/sbin', '/usr/local/libexec/cloche', '/usr/libexec/cloche']
-
-/** The program to start: $CLOCHE_DAEMON, or the first in PATH, the source tree's builds, sbin beside each bin of PATH, and INSTALLED. */
+/** The program to start; the order is DISCOVERY_PROGRAM of spec/discovery.def. */
 export function findDaemon (named?: string, environment: NodeJS.ProcessEnv = process.env): string {
   const given = named ?? environment.CLOCHE_DAEMON
   if (given !== undefined && given !== '') {
     if (isProgram(given)) return given
-    throw new ConnectionError(`${named === undefined ? '$CLOCHE_DAEMON' : 'the option daemon'} names ${given}, which is no program`)
+    throw new ConnectionError(format(faults.NAMED, named === undefined ? '$CLOCHE_DAEMON' : 'the option daemon', given))
   }
   const onPath = (environment.PATH ?? '').split(path.delimiter).filter((folder) => path.isAbsolute(folder)) // never the current directory
   const beside = onPath.filter((folder) => path.basename(folder) === 'bin').map((folder) => path.join(folder, '../sbin'))
   const inFolder = (folder: string): string => path.join(folder, 'cloched')
-  const found = [...onPath.map(inFolder), ...inTree(), ...beside.map(inFolder), ...INSTALLED.map(inFolder)].find(isProgram)
+  const found = [...inTree(), ...[...onPath, ...beside, ...installed].map(inFolder)].find(isProgram)
   if (found !== undefined) return found
-  throw new ConnectionError(`there is no cloched on PATH, in sbin beside it, in a source tree, or in ${INSTALLED.join(', ')}: ` +
-    'give the option daemon, socket or port, or set $CLOCHE_DAEMON. cloched is part of Cloche: install its package, or build it from ' +
-    'the source tree with make (see "A daemon" in the README of this package)')
+  throw new ConnectionError(format(faults.MISSING, installed.join(', ')))
+}
+
+/** The socket that $CLOCHE_SOCKET names; undefined: the options name another daemon, or ask for a private one. */
+function variableSocket ({ port, shared, daemon, daemonArgs, optional }: DaemonOptions): string | undefined {
+  const isPrivate = shared !== true && (daemon !== undefined || daemonArgs !== undefined || optional !== undefined)
+  return port !== undefined || isPrivate ? undefined : process.env.CLOCHE_SOCKET || undefined
+}
+
+const PATH_MAX = 107
+
+async function dialUnix (path: string, signal?: AbortSignal): Promise<Link> {
+  const size = Buffer.byteLength(path)
+  if (size === 0) throw new InvalidArgumentError(faults.EMPTY)
+  if (size > PATH_MAX) throw new InvalidArgumentError(format(faults.LONG, size))
+  const link = await dial(() => net.connect({ path }), `the daemon at ${path}`, 'connect', signal, (error) => {
+    const words = getSystemErrorMap().get(error.errno ?? 0)?.[1] ?? error.message
+    const isClosed = error.code === 'EACCES' || error.code === 'EPERM'
+    return format(isClosed ? faults.CLOSED : faults.NONE, path, words.charAt(0).toUpperCase() + words.slice(1))
+  })
+  return { ...link, refusal: async () => await readRefusal(path) }
+}
+
+/** A daemon refuses a connection with an HTTP response, whatever protocol it uses: the reason is the body. */
+export function refusalIn (chunk: Uint8Array): string | undefined {
+  const text = Buffer.from(chunk.subarray(0, 512)).toString()
+  // Other HTTP is no frame, which the reader reports.
+  return /^HTTP\/1\.1 (?:403|503) [^]*?\r\n\r\n([^]+)/.exec(text)?.[1]?.trim()
+}
+
+const REFUSAL_WAIT_MS = 1000
+
+/** Node discards what came when a write to a closed socket fails: a connection that writes nothing gets the response. */
+async function readRefusal (path: string): Promise<string | undefined> {
+  const socket = net.connect({ path })
+  let refusal: string | undefined
+  await within(new Promise<void>((resolve) => {
+    socket.once('data', (chunk: Uint8Array) => { refusal = refusalIn(chunk); resolve() })
+    socket.once('error', () => { resolve() })
+    socket.once('close', () => { resolve() })
+  }), REFUSAL_WAIT_MS)
+  socket.destroy()
+  return refusal
 }
 
 export async function reach (options: DaemonOptions, signal?: AbortSignal): Promise<Link> {
-  const { socket, port } = options
-  if (socket !== undefined && port !== undefined) throw new InvalidArgumentError('socket and port are both given: a client has one daemon')
-  if ((socket !== undefined || port !== undefined) && options.daemon !== undefined) {
+  const { port } = options
+  const socket = options.socket ?? variableSocket(options)
+  if (options.socket !== undefined && port !== undefined) throw new InvalidArgumentError('socket and port are both given: a client has one daemon')
+  if ((options.socket !== undefined || port !== undefined) && options.daemon !== undefined) {
     throw new InvalidArgumentError('daemon names a program to start; with socket or port there is none')
   }
   checkGuards(options)
   checkShared(options)
-  if (options.shared === true) {
-    const path = await startShared(options, signal)
-    return { ...await dial(() => net.connect(path), `the daemon at ${path}`, 'connect', signal), isOurs: true }
-  }
-  if (socket !== undefined) return await dial(() => net.connect(socket), `the daemon at ${socket}`, 'connect', signal)
+  if (socket !== undefined) return await dialUnix(socket, signal)
+  if (options.shared === true) return { ...await dialUnix(await startShared(options, signal), signal), isOurs: true }
   if (port === undefined) return start(options)
   const host = options.host ?? '127.0.0.1'
   const name = `the daemon at ${host}:${port}`
@@ -131,7 +170,7 @@ async function startShared (options: DaemonOptions, signal?: AbortSignal): Promi
   return await new Promise((resolve, reject) => {
     execFile(program, ['--on-demand', '--profile', 'user'], { signal }, (error, stdout, stderr) => {
       if (error === null) resolve(stdout.trimEnd())
-      else reject(new ConnectionError(`no shared daemon: ${stderr.trim() === '' ? error.message : stderr.trim()}`, { cause: error }))
+      else reject(new ConnectionError(stderr.trim().replace(/^cloched: /, '') || error.message, { cause: error }))
     })
   })
 }
@@ -142,12 +181,13 @@ function checkGuards ({ optional, strict, socket, port }: DaemonOptions): void {
   if (socket !== undefined || port !== undefined) throw new InvalidArgumentError('optional is for a daemon that is started; with socket or port there is none')
 }
 
-async function dial (open: () => net.Socket, name: string, event: string, signal?: AbortSignal): Promise<Link> {
+async function dial (open: () => net.Socket, name: string, event: string, signal?: AbortSignal,
+  explain = (error: NodeJS.ErrnoException): string => `${name} cannot be reached: ${error.message}`): Promise<Link> {
   signal?.throwIfAborted()
   const socket = open()
   await new Promise<void>((resolve, reject) => {
     const onAbort = (): void => { socket.destroy(); reject(signal?.reason) }
-    const onError = (error: Error): void => { reject(new ConnectionError(`${name} cannot be reached: ${error.message}`, { cause: error })) }
+    const onError = (error: Error): void => { reject(new ConnectionError(explain(error), { cause: error })) }
     signal?.addEventListener('abort', onAbort, { once: true })
     socket.once('error', onError)
     socket.once(event, () => {

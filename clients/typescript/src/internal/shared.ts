@@ -73,7 +73,7 @@ export interface ClientOptions extends ConnectOptions {
 /** The client of a façade: a given one, or one shared by all with the same options. */
 export async function lease ({ client, signal: _, ...options }: ClientOptions): Promise<Lease> {
   if (client !== undefined) return { client, release: () => {}, end: async () => {} }
-  return await start(JSON.stringify([options, process.env.CLOCHE_DAEMON ?? '']), options)
+  return await start(JSON.stringify([options, process.env.CLOCHE_DAEMON ?? '', process.env.CLOCHE_SOCKET ?? '']), options)
 }
 
 /** The lease of one façade: taken on first use, and again if its daemon has died since. */
