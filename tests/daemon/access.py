@@ -50,9 +50,12 @@ def test_users_of_the_socket():
     with Daemon("--allow-uid", str(STRANGER), "--allow-gid", "777") as daemon:
         os.chmod(daemon.directory, 0o755)
         assert as_user(STRANGER, STRANGER, daemon) == "greeted"
-        assert as_user(STRANGER + 1, STRANGER, daemon) == "cut"
+        assert as_user(STRANGER + 1, STRANGER, daemon) == "no way", "the socket's list keeps others out"
         assert as_user(STRANGER + 1, 777, daemon) == "greeted"
         assert as_user(STRANGER + 1, STRANGER, daemon, groups=[777]) == "greeted"
+        assert not [line for line in daemon.lines() if line["event"] == "peer-refused"]
+        os.chmod(daemon.path, 0o666)
+        assert as_user(STRANGER + 1, STRANGER, daemon) == "cut", "and so does who they are"
         refused = [line for line in daemon.lines() if line["event"] == "peer-refused"]
         assert str(STRANGER + 1) in refused[0]["why"]
 

@@ -350,7 +350,20 @@ def test_whom_the_systems_daemon_refuses_gets_one_of_his_own():
         $user $cloche ps box --socket /run/cloche/socket 2>&1
         $user $cloche daemon stop; kill %1; wait
     """)
-    equal(said, ["in it", os.path.abspath("run/cloche/socket"), f"cloche: user {UID} may not use this daemon (cloched --allow-uid permits it)"])
+    equal(said, ["in it", os.path.abspath("run/cloche/socket"), "cloche: this user may not connect to the daemon at '/run/cloche/socket': Permission denied "
+                 "(cloched --allow-uid permits it)"])
+
+
+def test_whom_the_systems_daemon_refuses_waits_for_no_hung_one():
+    """The processes of the system's daemon are stopped. A user who may use it would wait for it: his command has no end by itself."""
+    said = in_namespace(f"""
+        serve --allow-uid 54321
+        kill -STOP %1 $(pgrep -P $(jobs -p %1))
+        $user timeout 60 $cloche daemon start
+        timeout 0.5 {' '.join(ORDINARY_USER).replace('12345', '54321')} $cloche daemon status; echo $?
+        $user $cloche daemon stop; kill -CONT %1 $(pgrep -P $(jobs -p %1)); kill %1; wait
+    """)
+    equal(said, [os.path.abspath("run/cloche/socket"), "124"])
 
 
 def test_a_socket_that_nobody_listens_at_is_no_daemon():
@@ -432,12 +445,15 @@ def test_a_shared_client_of_python_sees_the_sandboxes_of_the_command_line():
 def test_a_client_of_a_daemon_that_refuses_it_says_why():
     said = in_namespace(f"""
         serve --allow-uid 54321
+        chmod 666 /run/cloche/socket
         export PYTHONPATH={SOURCE}/clients/python PYTHONDONTWRITEBYTECODE=1
         for n in 1 2 3 4 5 6 7 8; do $user {sys.executable} -c 'import cloche; cloche.Cloche("/run/cloche/socket")' 2>&1 | tail -1; done | sort | uniq -c
+        chmod 660 /run/cloche/socket; $user {sys.executable} -c 'import cloche; cloche.Cloche("/run/cloche/socket")' 2>&1 | tail -1 | uniq -c
         kill %1; wait
     """)
     equal([line.split(None, 1) for line in said],
-          [["8", f"cloche.errors.ForbiddenError: user {UID} may not use this daemon (cloched --allow-uid permits it)"]])
+          [["8", f"cloche.errors.ForbiddenError: user {UID} may not use this daemon (cloched --allow-uid permits it)"],
+           ["1", "cloche.errors.ForbiddenError: this user may not connect to the daemon at '/run/cloche/socket': Permission denied (cloched --allow-uid permits it)"]])
 
 
 def test_a_user_mounts_a_directory_of_their_own_in_a_sandbox():

@@ -5,6 +5,7 @@
 #include "daemon/core/connection.h"
 #include "daemon/core/log.h"
 #include "proto/supervisor.h"
+#include "socket-access.h"
 
 #include "base/err.h"
 #include "base/fd.h"
@@ -86,6 +87,14 @@ static int remove_stale(const struct sockaddr_un *address, struct cloche_err *e)
                        : 0;
 }
 
+/* Without the list everybody can connect, and the daemon refuses: only a hung one makes them
+ * wait. */
+static void note_access(int r)
+{
+        if (r < 0)
+                log_event(LEVEL_WARNING, "socket-access", "{s:s}", "why", strerror(-r));
+}
+
 static int open_unix(struct daemon *d, struct cloche_err *e)
 {
         const struct daemon_options *o = &d->options;
@@ -103,6 +112,8 @@ static int open_unix(struct daemon *d, struct cloche_err *e)
         r = fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 || listen(fd, BACKLOG) < 0 ? -errno
                                                                                                             : 0;
         umask(before);
+        if (r == 0 && mode == 0666)
+                note_access(socket_access_set(o->socket_path, o));
         if (r < 0) {
                 fd_close(&fd);
                 return err_os(e, CLOCHE_E_INVALID_ARGUMENT, -r, "listen on %s", o->socket_path);
@@ -211,6 +222,8 @@ static int take_fd(struct daemon *d, int fd, const char *name, struct cloche_err
                 entrance = (struct entrance){ENTRANCE_CONTAINER, name + strlen(HANDED_CONTAINER)};
         else if (d->options.link_fd >= 0 && strcmp(name, HANDED_E2B) == 0)
                 entrance.kind = ENTRANCE_E2B;
+        if (d->options.link_fd < 0 && domain == AF_UNIX)
+                note_access(socket_access_set_passed(fd, &d->options));
         return add(d, fd, domain != AF_UNIX, entrance, e);
 }
 
