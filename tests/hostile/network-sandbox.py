@@ -181,7 +181,7 @@ def test_the_end_of_a_network_is_named():
         why = "the network of the box is closed: its egress program ended"
         assert client.returncode == 3 and errors == f"cloche: denied tcp connections: {why}\n", errors
         told = cloche.cli("net", "box", "--log", "--socket", daemon.path).stdout.decode()
-        assert f"  denied  tcp  connections  {why}\n" in told, told
+        assert f"\tdenied\ttcp\tconnections\t{why}\t\n" in told, told
 
 
 def test_the_remedy_of_a_denial():

@@ -95,7 +95,7 @@ def lives():
     made = ok("context", "create", "box", "-C", "/tmp", "-e", "COLOR=green").decode().strip()
     equal(run("--context", made, code="import os; print(os.getcwd(), os.environ['COLOR']); y = 1")[1], "/tmp green\n")
     equal([row["name"] for row in rows("context", "describe", "box", made) if row["name"] == "y"], ["y"])
-    assert b"y  int  1\n" in ok("context", "describe", "box", made)
+    assert b"y\tint\t1\n" in ok("context", "describe", "box", made)
     assert f"{made}\tpython\n".encode() in ok("__complete", "context", "get", "box", "")
     equal(ok("__complete", "context", "run", "nowhere", "--context", ""), b"")
     equal([row["sandbox"] for row in rows("sandbox", "ls")], ["box"])  # a query created none
@@ -163,7 +163,7 @@ def of_a_prefix():
     for number in (1, 2):
         ok("context", "create", "box", f"g{number}", "--prefix", "geo")
         equal(run("--context", f"g{number}", code="rows.append(4); json.dumps(rows), LIMIT")[1], "('[1, 2, 3, 4]', 10)\n")
-    assert re.search(r"g1 .* prefix geo\n", ok("context", "list", "box").decode()), ok("context", "list", "box")
+    assert re.search(r"g1\t.*\tprefix geo\n", ok("context", "list", "box").decode()), ok("context", "list", "box")
     equal(ok("context", "create", "box", "g1", "--prefix", "geo"), b"g1\n")
     ok("context", "create", "box", "plain")
     bad_input("context", "create", "box", "plain", "--prefix", "geo", says="without a prefix")

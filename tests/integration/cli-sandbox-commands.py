@@ -318,12 +318,12 @@ def test_names_that_steer_a_terminal_are_shown():
 def test_ports():
     with daemon():
         ok("start", "box", "--", "python3", "-m", "http.server", "8080", "--bind", "127.0.0.1")
-        wait_for(lambda: b" 8080  open" in ok("ports", "box"), "the server")
+        wait_for(lambda: b"8080\tlistener\topen" in ok("ports", "box"), "the server")
         token = ok("ports", "box", "--expose", "8080", "--name", "web").decode().strip()
         assert token, token
         port, = rows("ports", "box")["exposed"]
         equal((port["port"], port["name"], port["token"]), (8080, "web", token))
-        assert b"exposed  open" in ok("ports", "box")
+        assert b"exposed\topen" in ok("ports", "box")
         ok("ports", "box", "--unexpose", "8080")
         bad_input("ports", "box", "--unexpose", "8080", says="8080")
 
@@ -388,7 +388,7 @@ def test_ports_of_the_boxs_network_are_not_the_guests():
         ok("sandbox", "create", "box", "--allow", "192.0.2.1:80")
         equal(ok("ports", "box"), b"")
         ok("start", "box", "--", "exec python3 -m http.server 8080 --bind 127.0.0.1")
-        wait_for(lambda: ok("ports", "box") == b" 8080  open     127.0.0.1\n", "the server, alone")
+        wait_for(lambda: ok("ports", "box") == b"8080\tlistener\topen\t127.0.0.1\t\t\t\n", "the server, alone")
 
 
 def test_sizes_and_times_have_units():

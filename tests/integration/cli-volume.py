@@ -31,7 +31,7 @@ def test_volumes():
         equal(rows("sandbox", "get", "two")["volumes"], [{"name": "data", "path": "/data", "readOnly": True}])
         equal([row["volume"] for row in rows("volume", "ls")], ["data"])
         line = ok("volume", "ls").decode().split()
-        equal((line[0], line[1], line[3]), ("data", "16M", "one,two"))
+        equal((line[0], line[1], line[3]), ("data", str(16 << 20), "one,two"))
         about = rows("volume", "inspect", "data")
         equal((about["labels"], about["usedBy"]), ({"of": "tests"}, ["one", "two"]))
         assert b"usage.usedBytes" in ok("volume", "inspect", "data")

@@ -6,14 +6,13 @@ import os
 import socket
 import subprocess
 import sys
-import threading
 from cloche import BUILD, CLI, HANG, ORDINARY_USER, SOURCE, equal, need_ordinary_user, skip, write_file
 from egress import CLONE_NEWNS, MS_PRIVATE, MS_REC, unshare
 
-sys.path.insert(0, os.path.join(SOURCE, "clients/python"))
+from scripted_daemon import ScriptedDaemon
+
 sys.path.insert(0, os.path.join(SOURCE, "tools"))
 from spec_compiler import tables  # noqa: E402
-from tests.peer import MAGIC, Conversation  # noqa: E402
 
 UID = 12345
 FAULTS = tables.read()["DISCOVERY_FAULT"]
@@ -81,51 +80,9 @@ writeFileSync('package.json', '{"type": "module"}')
 """
 
 
-class Daemon:
-    """A scripted one. status: of its answer to everybody, in HTTP; user: the one who listens."""
-
-    def __init__(self, path, label, status=200, user=0):
-        self.label, self.status = label, status
-        os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-        self.listener = socket.socket(socket.AF_UNIX)
-        self.listener.bind(path)
-        self.path = path
-        os.chmod(path, 0o666)
-        os.seteuid(user)
-        try:
-            self.listener.listen(16)
-        finally:
-            os.seteuid(0)
-        self.thread = threading.Thread(target=self.accept)
-        self.thread.start()
-
-    def accept(self):
-        while True:
-            try:
-                connection, _ = self.listener.accept()
-            except OSError:
-                return
-            with connection:
-                try:
-                    self.serve(connection)
-                except (EOFError, OSError):
-                    pass
-
-    def serve(self, connection):
-        if self.status != 200 or connection.recv(8, socket.MSG_PEEK) != MAGIC:
-            connection.sendall(b"HTTP/1.1 %d Word\r\nContent-Length: 8\r\nConnection: close\r\n\r\nmay not\n" % self.status)
-            return
-        talk = Conversation(connection)
-        talk.greet(version=self.label, missing=[])
-        while True:
-            talk.answer(talk.receive()[0], {"message": self.label, "sandboxes": [{"sandbox": self.label}]})
-
-    def close(self):
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
-        self.thread.join()
-        if os.path.exists(self.path):
-            os.unlink(self.path)
+def labelled(path, label, status=200, user=0):
+    """It answers everything with its label."""
+    return ScriptedDaemon(path, lambda method, params: {"message": label, "sandboxes": [{"sandbox": label}]}, version=label, status=status, user=user)
 
 
 class Programs:
@@ -156,7 +113,7 @@ class Programs:
         return [json.loads(out)[0]["sandbox"] if out else error, *self.ask(env, option, True)]
 
     def alone(self, env, option, is_private):
-        """Those of programs that have a daemon of their own if none is named."""
+        """The same for programs that have a daemon of their own if none is named."""
         words = [*(["--socket", option] if option is not None else []), *(["--network", "10.0.0.1"] if is_private else [])]
         out, error = self.command(["mcp", *words], env, b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
         return [out.strip() or error, *self.ask(env, option, False, self.folder + "/cloched" if is_private else None)]
@@ -194,8 +151,8 @@ class Host:
         write_file("cloched", PROGRAM.format(folder=self.folder, cloched=CLI + "d"))
         os.chmod("cloched", 0o755)
         write_file("private.py", PRIVATE.format(path=[os.path.join(SOURCE, "clients/python")]))
-        self.named = [Daemon(self.folder + "/a", "a"), Daemon(self.folder + "/b", "b"), Daemon(self.folder + "/refuses", "refuses", 403)]
-        self.closed = Daemon(self.folder + "/closed", "closed")
+        self.named = [labelled(self.folder + "/a", "a"), labelled(self.folder + "/b", "b"), labelled(self.folder + "/refuses", "refuses", 403)]
+        self.closed = labelled(self.folder + "/closed", "closed")
         os.chmod("closed", 0o600)
         socket.socket(socket.AF_UNIX).bind("file")
         os.chmod("file", 0o666)
@@ -247,10 +204,10 @@ def named_daemons(host):
 
 def systems_daemon(host):
     """The user's own runs beside it."""
-    own = Daemon(host.folder + "/run/cloche/socket", "own", user=UID)
+    own = labelled(host.folder + "/run/cloche/socket", "own", user=UID)
     try:
         for status, expected in ((200, "system"), (403, "own"), (503, f"the daemon at {SYSTEM} accepts no work now (HTTP status 503)")):
-            system = Daemon(SYSTEM, "system", status)
+            system = labelled(SYSTEM, "system", status)
             os.chmod("/run/cloche", 0o755)
             try:
                 host.found(expected)
@@ -271,7 +228,7 @@ def directories(host):
     os.makedirs("/run/user")
     for path in ("/run/user/12345", "/run/user/12345/cloche"):
         host.own_directory(path)
-    own = Daemon("/run/user/12345/cloche/socket", "of the user", user=UID)
+    own = labelled("/run/user/12345/cloche/socket", "of the user", user=UID)
     try:
         host.found("of the user")
         host.found("of the user", XDG_RUNTIME_DIR="run")

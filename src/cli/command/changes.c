@@ -3,6 +3,7 @@
 #include "cli/run/changes.h"
 #include "cli/options/options.h"
 #include "cli/output/print.h"
+#include "cli/output/table.h"
 #include "cli/run/xdg.h"
 
 #include <stdio.h>
@@ -16,21 +17,24 @@ static json_t *row(const struct changes_kept *kept)
                          (json_int_t)(age < 0 ? 0 : age), "mounts", json_object_get(kept->about, "mounts"));
 }
 
-static void print_row(const json_t *of)
+static void make_sources(FILE *out, const json_t *of, int is_plain)
 {
         const json_t *mounts = json_object_get(of, "mounts"), *mount;
-        json_int_t count = json_integer_value(json_object_get(of, "count"));
-        char age[OUTPUT_AGE_BYTES];
         size_t i;
 
-        printf("%-24s %6lld change%s %9s old", json_string_value(json_object_get(of, "name")), (long long)count,
-               count == 1 ? " " : "s", output_age(json_integer_value(json_object_get(of, "ageSeconds")), age));
+        (void)is_plain;
         json_array_foreach (mounts, i, mount) {
-                fputs(i ? ", " : "  ", stdout);
-                print_path(stdout, json_object_get(mount, "source"));
+                fputs(i ? ", " : "", out);
+                print_path(out, json_object_get(mount, "source"));
         }
-        putchar('\n');
 }
+
+static const struct table_column columns[] = {
+        {"CHANGES", CELL_NAME, "name", 16, NULL},
+        {"COUNT", CELL_COUNT, "count", 0, NULL},
+        {"AGE", CELL_AGE, "ageSeconds", 0, NULL},
+        {"DIRECTORIES", CELL_NAME, NULL, 16, make_sources},
+};
 
 static int list(struct cli_request *request)
 {
@@ -50,7 +54,7 @@ static int list(struct cli_request *request)
         }
         cli_xdg_list_free(names, count);
         if (code == 0 || count)
-                print_rows(rows, request->json, print_row);
+                TABLE_PRINT(columns, rows, request->json);
         json_decref(rows);
         return code;
 }

@@ -2,6 +2,7 @@
  * history, fork, checkpoint, checkpoints, rollback, forget. Runs in: the CLI, as its user. */
 #include "cli/options/options.h"
 #include "cli/output/print.h"
+#include "cli/output/table.h"
 #include "cli/sandbox/prefix.h"
 
 #include <stdio.h>
@@ -14,53 +15,63 @@ static json_t *context_params(const struct cli_request *request)
 
 /* -- printing ------------------------------------------------------------------------------------------------- */
 
-static long long number(const json_t *of, const char *name)
+/* The rest, each behind its name. */
+static void make_notes(FILE *out, const json_t *context, int is_plain)
 {
-        return (long long)json_integer_value(json_object_get(of, name));
+        static const struct {
+                const char *name, *member;
+        } rows[] = {{"prefix", "prefix"}, {"of", "forkedFrom"}, {"cold:", "coldWhy"}, {"ended:", "endedWhy"}};
+        const char *before = "";
+
+        (void)is_plain;
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                const json_t *text = json_object_get(context, rows[i].member);
+
+                if (!json_is_string(text))
+                        continue;
+                fprintf(out, "%s%s ", before, rows[i].name);
+                print_name(out, json_string_value(text));
+                before = "  ";
+        }
 }
 
-static void print_more(const char *before, const json_t *text)
-{
-        if (!json_is_string(text))
-                return;
-        printf("%s%s ", before[0] ? "  " : " ", before);
-        print_name(stdout, json_string_value(text));
-}
+static const struct table_column context_columns[] = {
+        {"CONTEXT", CELL_NAME, "context", 20, NULL},
+        {"LANGUAGE", CELL_NAME, "language", 0, NULL},
+        {"STATE", CELL_STATE, "state", 0, NULL},
+        {"CELLS", CELL_COUNT, "executionCount", 0, NULL},
+        {"CHECKPOINTS", CELL_COUNT, "checkpoints", 0, NULL},
+        {"USED", CELL_TIME, "lastUsedAt", 0, NULL},
+        {"INTERPRETER", CELL_NAME, "interpreter", 12, NULL},
+        {"NOTES", CELL_NAME, NULL, 16, make_notes},
+};
 
 static void print_context(const json_t *context)
 {
-        const char *name = sandbox_text(context, "context");
+        json_t *rows = json_pack("[O]", context);
 
-        print_name(stdout, name);
-        printf("%*s %-10s %-8s %6lld cells %3lld checkpoints  used %s",
-               (int)(strlen(name) < 24 ? 24 - strlen(name) : 0), "", sandbox_text(context, "language"),
-               sandbox_text(context, "state"), number(context, "executionCount"), number(context, "checkpoints"),
-               sandbox_text(context, "lastUsedAt"));
-        print_more("", json_object_get(context, "interpreter"));
-        print_more("prefix", json_object_get(context, "prefix"));
-        print_more("of", json_object_get(context, "forkedFrom"));
-        print_more("cold:", json_object_get(context, "coldWhy"));
-        print_more("ended:", json_object_get(context, "endedWhy"));
-        putchar('\n');
+        TABLE_PRINT(context_columns, rows, 0);
+        json_decref(rows);
 }
 
-static void print_checkpoint(const json_t *checkpoint)
+static void make_files(FILE *out, const json_t *checkpoint, int is_plain)
 {
-        printf("%-24s %6lld cells  %-15s %s\n", sandbox_text(checkpoint, "checkpoint"),
-               number(checkpoint, "executionCount"),
-               json_is_true(json_object_get(checkpoint, "files")) ? "with files" : "without files",
-               sandbox_text(checkpoint, "createdAt"));
+        (void)is_plain;
+        fputs(json_is_true(json_object_get(checkpoint, "files")) ? "with files" : "without files", out);
 }
 
-static void print_variable(const json_t *variable)
-{
-        print_name(stdout, sandbox_text(variable, "name"));
-        printf("  ");
-        print_name(stdout, sandbox_text(variable, "type"));
-        printf("  ");
-        print_name(stdout, sandbox_text(variable, "summary"));
-        putchar('\n');
-}
+static const struct table_column checkpoint_columns[] = {
+        {"CHECKPOINT", CELL_NAME, "checkpoint", 12, NULL},
+        {"CELLS", CELL_COUNT, "executionCount", 0, NULL},
+        {"FILES", CELL_NAME, NULL, 0, make_files},
+        {"CREATED", CELL_TIME, "createdAt", 0, NULL},
+};
+
+static const struct table_column variable_columns[] = {
+        {"NAME", CELL_NAME, "name", 12, NULL},
+        {"TYPE", CELL_NAME, "type", 8, NULL},
+        {"VALUE", CELL_NAME, "summary", 16, NULL},
+};
 
 /* Further lines of a cell stand below its first. */
 static void print_cell(const json_t *entry)
@@ -158,6 +169,20 @@ static int request_rows(struct cli_request *request, const char *method, json_t 
         return code;
 }
 
+static int request_table(struct cli_request *request, const char *method, json_t *params, const char *name,
+                         const struct table_column *columns, size_t count)
+{
+        json_t *answer = NULL;
+        int code = request_for(request, method, params, &answer);
+
+        if (code == 0)
+                table_print(columns, count, json_object_get(answer, name), request->json);
+        json_decref(answer);
+        return code;
+}
+
+#define COLUMNS(columns) columns, sizeof(columns) / sizeof((columns)[0])
+
 /* A context named like a language was meant to be one of it: the context would be one
  * of Python, of that name. */
 static int check_name(const struct cli_request *request)
@@ -195,7 +220,7 @@ static int create(struct cli_request *request)
 
 static int list(struct cli_request *request)
 {
-        return request_rows(request, "context.list", sandbox_params(request), "contexts", print_context);
+        return request_table(request, "context.list", sandbox_params(request), "contexts", COLUMNS(context_columns));
 }
 
 static int get(struct cli_request *request)
@@ -215,7 +240,8 @@ static int interrupt(struct cli_request *request)
 
 static int describe(struct cli_request *request)
 {
-        return request_rows(request, "context.describe", context_params(request), "variables", print_variable);
+        return request_table(request, "context.describe", context_params(request), "variables",
+                             COLUMNS(variable_columns));
 }
 
 /* -- looks at code -------------------------------------------------------------------------------------------- */
@@ -322,7 +348,8 @@ static int checkpoint(struct cli_request *request)
 
 static int checkpoints(struct cli_request *request)
 {
-        return request_rows(request, "context.checkpoints", context_params(request), "checkpoints", print_checkpoint);
+        return request_table(request, "context.checkpoints", context_params(request), "checkpoints",
+                             COLUMNS(checkpoint_columns));
 }
 
 static int rollback(struct cli_request *request)

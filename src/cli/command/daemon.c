@@ -1,5 +1,6 @@
 /* cloche daemon: manage the daemon used when none is named. Runs in: the CLI, as its user. */
 #include "cli/options/options.h"
+#include "cli/output/style.h"
 #include "cli/sandbox/daemon-locate.h"
 #include "cli/sandbox/sandbox-options.h"
 
@@ -61,9 +62,13 @@ static int start(struct cli_request *request)
 
 static void print_status_rows(const char *path, const json_t *missing, const json_t *stats)
 {
-        printf("%-20s %s\n%-20s ", "socket", path, "missing guards");
+        int is_on = style_is_on(stdout);
+        enum style style = json_array_size(missing) ? STYLE_WAITING : STYLE_GOOD;
+
+        printf("%-20s %s\n%-20s %s", "socket", path, "missing guards", style_begin(style, is_on));
         sandbox_print_missing(stdout, missing);
-        printf("%s\n%-20s %lld\n", json_array_size(missing) ? "" : "none", "sandboxes running",
+        printf("%s%s\n%-20s %lld\n", json_array_size(missing) ? "" : "none", style_end(style, is_on),
+               "sandboxes running",
                (long long)json_integer_value(json_object_get(json_object_get(stats, "sandboxes"), "running")));
 }
 

@@ -1,6 +1,7 @@
 /* cloche image: the store of images. Runs in: the CLI, as its user; cloche-image does the work. */
 #include "cli/options/options.h"
 #include "cli/output/print.h"
+#include "cli/output/table.h"
 #include "cli/run/image-store.h"
 #include "cli/sandbox/sandbox-options.h"
 
@@ -194,20 +195,32 @@ static int import(struct cli_request *request)
 
 /* -- lists ---------------------------------------------------------------------------------------------------- */
 
-static void print_row(const json_t *row)
+static const struct table_column columns[] = {
+        {"IMAGE", CELL_NAME, "name", 16, NULL},      {"TREE", CELL_NAME, "tree", 19, NULL},
+        {"SIZE", CELL_BYTES, "size", 0, NULL},       {"OWN", CELL_BYTES, "ownSize", 0, NULL},
+        {"ENTRIES", CELL_COUNT, "entries", 0, NULL}, {"IMPORTED", CELL_TIME, "importedAt", 0, NULL},
+        {"USED", CELL_TIME, "lastUsedAt", 0, NULL},
+};
+
+/* A row for each name. */
+static json_t *rows_of(const json_t *images)
 {
-        const json_t *names = json_object_get(row, "names");
+        json_t *rows = json_array();
+        const json_t *image;
+        size_t n;
 
-        for (size_t i = 0; i < json_array_size(names) || i == 0; i++) {
-                const char *name = json_string_value(json_array_get(names, i));
+        json_array_foreach (images, n, image) {
+                const json_t *names = json_object_get(image, "names");
 
-                printf("%-28s %s %13lld bytes ", name ? name : "(no name)", text_of(row, "tree"),
-                       count_of(row, "size"));
-                if (json_object_get(row, "ownSize"))
-                        printf("%13lld own ", count_of(row, "ownSize"));
-                printf("%8lld entries  %s  %s\n", count_of(row, "entries"), text_of(row, "importedAt"),
-                       text_of(row, "lastUsedAt"));
+                for (size_t i = 0; i < json_array_size(names) || i == 0; i++) {
+                        const char *name = json_string_value(json_array_get(names, i));
+                        json_t *row = json_copy((json_t *)image);
+
+                        json_object_set_new(row, "name", json_string(name ? name : "(no name)"));
+                        json_array_append_new(rows, row);
+                }
         }
+        return rows;
 }
 
 /* Take those without a name out. Return their number. */
@@ -229,8 +242,13 @@ static int list(struct cli_request *request)
         int code = request_either(request, "list", json_pack("{s:b}", "own", 1), &answer);
         size_t hidden = code || request->all_images ? 0 : hide_nameless(json_object_get(answer, "images"));
 
-        if (code == 0)
-                print_rows(json_object_get(answer, "images"), request->json, print_row);
+        if (code == 0) {
+                json_t *rows = request->json ? json_incref(json_object_get(answer, "images"))
+                                             : rows_of(json_object_get(answer, "images"));
+
+                TABLE_PRINT(columns, rows, request->json);
+                json_decref(rows);
+        }
         if (hidden > 0 && !request->json)
                 fprintf(stderr,
                         "cloche: %zu without a name, most of them steps of builds: --all lists them, cloche image "

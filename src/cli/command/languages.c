@@ -1,33 +1,22 @@
 /* cloche languages: list the available languages. Runs in: the CLI, as its user. */
 #include "cli/options/options.h"
+#include "cli/output/table.h"
 
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-static void print_names(const json_t *language)
+static void make_warm(FILE *out, const json_t *language, int is_plain)
 {
-        const json_t *aliases = json_object_get(language, "aliases");
-
-        for (size_t i = 0; i < json_array_size(aliases); i++)
-                printf("%s%s", i ? ", " : " ", json_string_value(json_array_get(aliases, i)));
+        (void)is_plain;
+        fputs(json_is_true(json_object_get(language, "warm")) ? "warm" : "cold only", out);
 }
 
-static void print_table(const json_t *languages)
-{
-        const json_t *language;
-        size_t i;
-
-        json_array_foreach (languages, i, language) {
-                printf("%-12s %-8s %-10s %-10s", json_string_value(json_object_get(language, "name")),
-                       json_string_value(json_object_get(language, "extension")),
-                       json_string_value(json_object_get(language, "interpreter")),
-                       json_is_true(json_object_get(language, "warm")) ? "warm" : "cold only");
-                print_names(language);
-                printf("\n");
-        }
-}
+static const struct table_column columns[] = {
+        {"LANGUAGE", CELL_NAME, "name", 0, NULL},           {"EXTENSION", CELL_NAME, "extension", 0, NULL},
+        {"INTERPRETER", CELL_NAME, "interpreter", 0, NULL}, {"START", CELL_NAME, NULL, 0, make_warm},
+        {"ALIASES", CELL_NAME, "aliases", 8, NULL},
+};
 
 static int run(struct cli_request *request)
 {
@@ -41,7 +30,7 @@ static int run(struct cli_request *request)
                 printf("%s\n", text);
         } else {
                 languages = json_loads(text, 0, NULL);
-                print_table(languages);
+                TABLE_PRINT(columns, languages, 0);
                 json_decref(languages);
         }
         free(text);

@@ -2,28 +2,42 @@
  * Runs in: the CLI, as its user. */
 #include "cli/options/options.h"
 #include "cli/output/print.h"
+#include "cli/output/table.h"
 
 #include <stdio.h>
 
 /* -- ports ---------------------------------------------------------------------------------------------------- */
 
-static void print_exposed(const json_t *port)
+static void make_kind(FILE *out, const json_t *port, int is_plain)
 {
-        const char *url = sandbox_text(port, "url");
-
-        printf("%5lld  exposed  %-7s token %s", (long long)json_integer_value(json_object_get(port, "port")),
-               json_is_true(json_object_get(port, "open")) ? "open" : "closed", sandbox_text(port, "token"));
-        if (*sandbox_text(port, "name")) {
-                fputs("  ", stdout);
-                print_name(stdout, sandbox_text(port, "name"));
-        }
-        printf("%s%s\n", *url ? "  " : "", url);
+        (void)is_plain;
+        fputs(json_object_get(port, "token") ? "exposed" : "listener", out);
 }
 
-static void print_open(const json_t *port)
+static void make_open(FILE *out, const json_t *port, int is_plain)
 {
-        printf("%5lld  open     %s\n", (long long)json_integer_value(json_object_get(port, "port")),
-               sandbox_text(port, "address"));
+        const json_t *is_open = json_object_get(port, "open");
+
+        (void)is_plain;
+        fputs(json_is_false(is_open) ? "closed" : "open", out);
+}
+
+static const struct table_column port_columns[] = {
+        {"PORT", CELL_COUNT, "port", 0, NULL},     {"KIND", CELL_NAME, NULL, 0, make_kind},
+        {"STATE", CELL_STATE, NULL, 0, make_open}, {"ADDRESS", CELL_NAME, "address", 0, NULL},
+        {"NAME", CELL_NAME, "name", 8, NULL},      {"TOKEN", CELL_NAME, "token", 0, NULL},
+        {"URL", CELL_NAME, "url", 0, NULL},
+};
+
+/* Exposed ones, then those with a listener. */
+static void print_ports(const json_t *answer)
+{
+        json_t *rows = json_array();
+
+        json_array_extend(rows, json_object_get(answer, "exposed"));
+        json_array_extend(rows, json_object_get(answer, "open"));
+        TABLE_PRINT(port_columns, rows, 0);
+        json_decref(rows);
 }
 
 static int list_ports(struct cli_request *request)
@@ -33,10 +47,8 @@ static int list_ports(struct cli_request *request)
 
         if (code == 0 && request->json)
                 sandbox_print_json(answer);
-        if (code == 0 && !request->json) {
-                print_rows(json_object_get(answer, "exposed"), 0, print_exposed);
-                print_rows(json_object_get(answer, "open"), 0, print_open);
-        }
+        if (code == 0 && !request->json)
+                print_ports(answer);
         json_decref(answer);
         return code;
 }
@@ -109,23 +121,24 @@ static void print_policy(const json_t *sandbox, int json)
                 printf("nowhere\n");
 }
 
-static void print_decision(const json_t *of)
+static void make_target(FILE *out, const json_t *of, int is_plain)
 {
         const char *host = sandbox_text(of, "host"), *address = sandbox_text(of, "address");
         json_int_t port = json_integer_value(json_object_get(of, "port"));
 
-        printf("%s  %-7s %-4s ", sandbox_text(of, "time"), sandbox_text(of, "verdict"), sandbox_text(of, "kind"));
-        print_name(stdout, *host ? host : *address ? address : "connections");
+        (void)is_plain;
+        print_name(out, *host ? host : *address ? address : "connections");
         if (port)
-                printf(":%lld", (long long)port);
+                fprintf(out, ":%lld", (long long)port);
         if (*host && *address)
-                printf(" (%s)", address);
-        fputs("  ", stdout);
-        print_name(stdout, sandbox_text(of, "why"));
-        if (*sandbox_text(of, "rule"))
-                printf(" [%s]", sandbox_text(of, "rule"));
-        putchar('\n');
+                fprintf(out, " (%s)", address);
 }
+
+static const struct table_column decision_columns[] = {
+        {"TIME", CELL_NAME, "time", 0, NULL}, {"VERDICT", CELL_STATE, "verdict", 0, NULL},
+        {"KIND", CELL_NAME, "kind", 0, NULL}, {"TARGET", CELL_NAME, NULL, 24, make_target},
+        {"WHY", CELL_NAME, "why", 20, NULL},  {"RULE", CELL_NAME, "rule", 12, NULL},
+};
 
 static int print_log(struct cli_request *request)
 {
@@ -133,7 +146,7 @@ static int print_log(struct cli_request *request)
         int code = sandbox_request_once(request, "network.log", sandbox_params(request), &answer);
 
         if (code == 0)
-                print_rows(json_object_get(answer, "decisions"), request->json, print_decision);
+                TABLE_PRINT(decision_columns, json_object_get(answer, "decisions"), request->json);
         json_decref(answer);
         return code;
 }

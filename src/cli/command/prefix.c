@@ -1,6 +1,7 @@
 /* cloche prefix: manage named set-ups.
  * Runs in: the CLI, as its user; a run that root started drops to a user of its own first. */
 #include "cli/output/print.h"
+#include "cli/output/table.h"
 #include "cli/run/helper.h"
 #include "cli/run/session.h"
 #include "cli/run/store.h"
@@ -86,15 +87,12 @@ static json_t *row(const char *name, const struct stored *stored)
                          (json_int_t)(age < 0 ? 0 : age));
 }
 
-static void print_row(const json_t *of)
-{
-        char age[OUTPUT_AGE_BYTES];
-
-        printf("%-24s %-12s %12lld bytes %9s old\n", json_string_value(json_object_get(of, "name")),
-               json_string_value(json_object_get(of, "language")),
-               (long long)json_integer_value(json_object_get(of, "bytes")),
-               output_age(json_integer_value(json_object_get(of, "ageSeconds")), age));
-}
+static const struct table_column columns[] = {
+        {"PREFIX", CELL_NAME, "name", 16, NULL},
+        {"LANGUAGE", CELL_NAME, "language", 0, NULL},
+        {"SIZE", CELL_BYTES, "bytes", 0, NULL},
+        {"AGE", CELL_AGE, "ageSeconds", 0, NULL},
+};
 
 static int list(struct cli_request *request)
 {
@@ -116,7 +114,7 @@ static int list(struct cli_request *request)
         }
         free(names);
         if (code == 0 || count)
-                print_rows(rows, request->json, print_row);
+                TABLE_PRINT(columns, rows, request->json);
         json_decref(rows);
         return code;
 }

@@ -3,6 +3,7 @@
 #include "base/fd.h"
 #include "cli/options/options.h"
 #include "cli/output/print.h"
+#include "cli/output/table.h"
 #include "cli/sandbox/follow.h"
 
 #include <stdio.h>
@@ -23,29 +24,23 @@ static int has_failed(const json_t *process)
 
 /* -- ps ------------------------------------------------------------------------------------------------------- */
 
-static void print_status(const json_t *process)
+static void make_status(FILE *out, const json_t *process, int is_plain)
 {
         const json_t *code = json_object_get(process, "exitCode"), *signal = json_object_get(process, "signal");
-        char text[40];
 
-        snprintf(text, sizeof(text), "%s", sandbox_text(process, "status"));
+        (void)is_plain;
+        fputs(sandbox_text(process, "status"), out);
         if (json_is_string(signal))
-                snprintf(text, sizeof(text), "%.16s %.16s", sandbox_text(process, "status"), json_string_value(signal));
+                fprintf(out, " %s", json_string_value(signal));
         else if (json_integer_value(code) != 0)
-                snprintf(text, sizeof(text), "%.16s %d", sandbox_text(process, "status"),
-                         (int)json_integer_value(code));
-        printf(" %-16s", text);
+                fprintf(out, " %lld", (long long)json_integer_value(code));
 }
 
-static void print_row(const json_t *process)
-{
-        printf("%-16s %7lld", sandbox_text(process, "process"),
-               (long long)json_integer_value(json_object_get(process, "pid")));
-        print_status(process);
-        printf(" %-12s %s  ", sandbox_text(process, "session"), sandbox_text(process, "startedAt"));
-        print_path(stdout, json_object_get(process, "command"));
-        putchar('\n');
-}
+static const struct table_column columns[] = {
+        {"PROCESS", CELL_NAME, "process", 20, NULL},  {"PID", CELL_COUNT, "pid", 0, NULL},
+        {"STATUS", CELL_STATE, NULL, 0, make_status}, {"SESSION", CELL_NAME, "session", 8, NULL},
+        {"STARTED", CELL_TIME, "startedAt", 0, NULL}, {"COMMAND", CELL_NAME, "command", 20, NULL},
+};
 
 static void print_denied(const json_t *process)
 {
@@ -59,7 +54,7 @@ static int ps(struct cli_request *request)
         int code = sandbox_request_once(request, "process.list", sandbox_params(request), &answer);
 
         if (code == 0)
-                print_rows(json_object_get(answer, "processes"), request->json, print_row);
+                TABLE_PRINT(columns, json_object_get(answer, "processes"), request->json);
         if (code == 0 && !request->json) {
                 fflush(stdout);
                 print_rows(json_object_get(answer, "processes"), 0, print_denied);

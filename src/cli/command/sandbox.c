@@ -3,9 +3,9 @@
  * in: the CLI, as its user. */
 #include "cli/options/members.h"
 #include "cli/options/options.h"
-#include "cli/options/quantity.h"
 #include "cli/output/object.h"
 #include "cli/output/print.h"
+#include "cli/output/table.h"
 #include "cli/run/image-store.h"
 
 #include <stdio.h>
@@ -13,18 +13,44 @@
 
 /* -- printing ------------------------------------------------------------------------------------------------- */
 
-static void print_row(const json_t *of)
+/* One that is paused with its memory has the plain word, for which scripts look. */
+static void make_state(FILE *out, const json_t *of, int is_plain)
 {
         const char *kind = sandbox_text(of, "pauseKind");
-        char state[32];
 
-        /* One that is paused with its memory has the plain word, for which scripts look. */
-        snprintf(state, sizeof(state), strcmp(kind, "files") == 0 ? "%.9s (%.9s)" : "%.9s", sandbox_text(of, "state"),
-                 kind);
-        printf("%-24s %-8s %4lld sessions %4lld processes  used %s\n", sandbox_text(of, "sandbox"), state,
-               (long long)json_integer_value(json_object_get(of, "sessions")),
-               (long long)json_integer_value(json_object_get(of, "processes")), sandbox_text(of, "lastUsedAt"));
+        (void)is_plain;
+        fprintf(out, strcmp(kind, "files") == 0 ? "%s (files)" : "%s", sandbox_text(of, "state"));
 }
+
+static const struct table_column sandbox_columns[] = {
+        {"SANDBOX", CELL_NAME, "sandbox", 24, NULL},   {"STATE", CELL_STATE, NULL, 0, make_state},
+        {"SESSIONS", CELL_COUNT, "sessions", 0, NULL}, {"PROCESSES", CELL_COUNT, "processes", 0, NULL},
+        {"USED", CELL_TIME, "lastUsedAt", 0, NULL},    {"CREATED", CELL_TIME, "createdAt", 0, NULL},
+        {"IMAGE", CELL_NAME, "imageName", 12, NULL},
+};
+
+static const struct table_column sample_columns[] = {
+        {"TIME", CELL_NAME, "time", 0, NULL},
+        {"CPU MS", CELL_COUNT, "cpuMs", 0, NULL},
+        {"MEMORY", CELL_BYTES, "memoryBytes", 0, NULL},
+        {"PROCESSES", CELL_COUNT, "pids", 0, NULL},
+        {"FILES", CELL_BYTES, "diskBytes", 0, NULL},
+        {"SENT", CELL_BYTES, "networkSentBytes", 0, NULL},
+        {"RECEIVED", CELL_BYTES, "networkReceivedBytes", 0, NULL},
+};
+
+static const struct table_column log_columns[] = {
+        {"TIME", CELL_NAME, "time", 0, NULL},
+        {"EVENT", CELL_STATE, "event", 0, NULL},
+        {"MESSAGE", CELL_NAME, "message", 20, NULL},
+};
+
+static const struct table_column snapshot_columns[] = {
+        {"SNAPSHOT", CELL_NAME, "snapshot", 16, NULL},
+        {"SIZE", CELL_BYTES, "bytes", 0, NULL},
+        {"CREATED", CELL_TIME, "createdAt", 0, NULL},
+        {"SANDBOX", CELL_NAME, "sandbox", 16, NULL},
+};
 
 /* -- commands ------------------------------------------------------------------------------------------------- */
 
@@ -86,7 +112,7 @@ static int list(struct cli_request *request)
         json_object_update(params, words->filters);
         code = sandbox_request_once(request, "sandbox.list", params, &answer);
         if (code == 0)
-                print_rows(json_object_get(answer, "sandboxes"), request->json, print_row);
+                TABLE_PRINT(sandbox_columns, json_object_get(answer, "sandboxes"), request->json);
         if (code == 0 && *sandbox_text(answer, "next"))
                 fprintf(stderr, "cloche: there are more: --after %s\n", sandbox_text(answer, "next"));
         json_decref(answer);
@@ -104,40 +130,18 @@ static int get(struct cli_request *request)
         return code;
 }
 
-static void print_sample(const json_t *of)
-{
-        printf("%s %8lld ms %8.1f MiB %5lld processes %8.1f MiB of files %8.1f MiB sent "
-               "%8.1f received\n",
-               sandbox_text(of, "time"), (long long)json_integer_value(json_object_get(of, "cpuMs")),
-               (double)json_integer_value(json_object_get(of, "memoryBytes")) / (1 << 20),
-               (long long)json_integer_value(json_object_get(of, "pids")),
-               (double)json_integer_value(json_object_get(of, "diskBytes")) / (1 << 20),
-               (double)json_integer_value(json_object_get(of, "networkSentBytes")) / (1 << 20),
-               (double)json_integer_value(json_object_get(of, "networkReceivedBytes")) / (1 << 20));
-}
-
 static int metrics(struct cli_request *request)
 {
         json_t *answer = NULL;
         int code = sandbox_request_once(request, "sandbox.metrics", sandbox_params(request), &answer);
 
         if (code == 0)
-                print_rows(json_object_get(answer, "samples"), request->json, print_sample);
+                TABLE_PRINT(sample_columns, json_object_get(answer, "samples"), request->json);
         if (code == 0 && json_array_size(json_object_get(answer, "samples")) == 0)
                 fprintf(stderr, "cloche: there are no samples: %s has not run since the daemon was started\n",
                         request->positional[0]);
         json_decref(answer);
         return code;
-}
-
-static void print_log_line(const json_t *of)
-{
-        printf("%s  %-9s", sandbox_text(of, "time"), sandbox_text(of, "event"));
-        if (*sandbox_text(of, "message")) {
-                putchar(' ');
-                print_name(stdout, sandbox_text(of, "message"));
-        }
-        putchar('\n');
 }
 
 static int logs(struct cli_request *request)
@@ -146,7 +150,7 @@ static int logs(struct cli_request *request)
         int code = sandbox_request_once(request, "sandbox.logs", sandbox_params(request), &answer);
 
         if (code == 0)
-                print_rows(json_object_get(answer, "lines"), request->json, print_log_line);
+                TABLE_PRINT(log_columns, json_object_get(answer, "lines"), request->json);
         json_decref(answer);
         return code;
 }
@@ -336,22 +340,13 @@ static int snapshot(struct cli_request *request)
         return code;
 }
 
-static void print_snapshot(const json_t *of)
-{
-        char size[QUANTITY_TEXT_BYTES];
-
-        printf("%-24s %8s  %s  %s\n", sandbox_text(of, "snapshot"),
-               quantity_bytes_text((double)json_integer_value(json_object_get(of, "bytes")), size),
-               sandbox_text(of, "createdAt"), sandbox_text(of, "sandbox"));
-}
-
 static int list_snapshots(struct cli_request *request)
 {
         json_t *answer = NULL;
         int code = sandbox_request_once(request, "snapshot.list", json_object(), &answer);
 
         if (code == 0)
-                print_rows(json_object_get(answer, "snapshots"), request->json, print_snapshot);
+                TABLE_PRINT(snapshot_columns, json_object_get(answer, "snapshots"), request->json);
         json_decref(answer);
         return code;
 }
@@ -375,24 +370,27 @@ static int drop_snapshots(struct cli_request *request)
 
 /* -- kept packages --------------------------------------------------------------------------------------------- */
 
-static void print_layer(const json_t *of)
+static void make_packages(FILE *out, const json_t *of, int is_plain)
 {
-        const char *kind;
+        const char *kind, *before = "";
         json_t *list;
         const json_t *package;
         size_t i;
 
-        printf("%s %8.1f MiB  until %s ", sandbox_text(of, "layer"),
-               (double)json_integer_value(json_object_get(of, "bytes")) / (1 << 20), sandbox_text(of, "expiresAt"));
+        (void)is_plain;
         json_object_foreach (json_object_get(of, "packages"), kind, list)
                 json_array_foreach (list, i, package) {
-                        printf(" %s:", kind);
-                        print_name(stdout, json_string_value(package));
+                        fprintf(out, "%s%s:", before, kind);
+                        print_name(out, json_string_value(package));
+                        before = " ";
                 }
-        if (*sandbox_text(of, "image"))
-                printf(" (%s)", sandbox_text(of, "image"));
-        putchar('\n');
 }
+
+static const struct table_column layer_columns[] = {
+        {"LAYER", CELL_NAME, "layer", 0, NULL},     {"SIZE", CELL_BYTES, "bytes", 0, NULL},
+        {"UNTIL", CELL_NAME, "expiresAt", 0, NULL}, {"PACKAGES", CELL_NAME, NULL, 20, make_packages},
+        {"IMAGE", CELL_NAME, "image", 12, NULL},
+};
 
 static int list_packages(struct cli_request *request)
 {
@@ -400,7 +398,7 @@ static int list_packages(struct cli_request *request)
         int code = sandbox_request_once(request, "packages.list", json_object(), &answer);
 
         if (code == 0)
-                print_rows(json_object_get(answer, "layers"), request->json, print_layer);
+                TABLE_PRINT(layer_columns, json_object_get(answer, "layers"), request->json);
         json_decref(answer);
         return code;
 }

@@ -1,8 +1,7 @@
 /* cloche volume create, ls, inspect, rm. Runs in: the CLI, as its user. */
 #include "cli/options/options.h"
-#include "cli/options/quantity.h"
 #include "cli/output/object.h"
-#include "cli/output/print.h"
+#include "cli/output/table.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -27,19 +26,12 @@ static int create(struct cli_request *request)
         return code;
 }
 
-static void print_row(const json_t *of)
-{
-        char size[QUANTITY_TEXT_BYTES];
-        const json_t *users = json_object_get(of, "usedBy"), *user;
-        size_t i;
-
-        printf("%-24s %8s  %s ", sandbox_text(of, "volume"),
-               quantity_bytes_text((double)json_integer_value(json_object_get(of, "sizeBytes")), size),
-               sandbox_text(of, "createdAt"));
-        json_array_foreach (users, i, user)
-                printf("%s%s", i ? "," : " ", json_string_value(user));
-        putchar('\n');
-}
+static const struct table_column columns[] = {
+        {"VOLUME", CELL_NAME, "volume", 16, NULL},
+        {"SIZE", CELL_BYTES, "sizeBytes", 0, NULL},
+        {"CREATED", CELL_TIME, "createdAt", 0, NULL},
+        {"USED BY", CELL_NAME, "usedBy", 16, NULL},
+};
 
 static int list(struct cli_request *request)
 {
@@ -47,7 +39,7 @@ static int list(struct cli_request *request)
         int code = sandbox_request_once(request, "volume.list", json_object(), &answer);
 
         if (code == 0)
-                print_rows(json_object_get(answer, "volumes"), request->json, print_row);
+                TABLE_PRINT(columns, json_object_get(answer, "volumes"), request->json);
         json_decref(answer);
         return code;
 }

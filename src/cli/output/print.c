@@ -1,5 +1,6 @@
 /* Escaped output of names and bytes that guests chose. Runs in: the CLI, as its user. */
 #include "print.h"
+#include "style.h"
 
 #include "base/utf8.h"
 #include "wire/base64.h"
@@ -152,7 +153,8 @@ static void print_refused_of(FILE *out, const char *of, const json_t *denied)
                 print_name(out, of);
                 fputs(": ", out);
         }
-        fprintf(out, "denied %s ", json_string_value(json_object_get(denied, "kind")));
+        fprintf(out, "%sdenied%s %s ", style_begin(STYLE_BAD, style_is_on(out)), style_end(STYLE_BAD, style_is_on(out)),
+                json_string_value(json_object_get(denied, "kind")));
         if (target)
                 print_name(out, json_string_value(target));
         else
