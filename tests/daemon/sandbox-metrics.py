@@ -42,6 +42,8 @@ def test_a_history():
         for _ in range(3):
             clock.let_pass(6, frames)
         equal(samples(frames), rows, "none of a pause")
+        equal([row["sample"] for row in frames.call("sandbox.list", sample=True)["sandboxes"]], rows[-1:])
+        assert "sample" not in frames.call("sandbox.list")["sandboxes"][0]
         equal(frames.call("sandbox.get", sandbox="a")["state"], "paused")
 
 

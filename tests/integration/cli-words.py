@@ -215,7 +215,7 @@ def test_what_was_meant():
                          (["prefix", "rm", "a"], "prefix drop"), (["context", "rm", "a", "b"], "context delete"), (["ls"], "sandbox ls"), (["ssh", "box"], "shell"),
                          (["eval", "python"], "call"), (["status"], "daemon status"), (["networks"], "net"), (["help", "netwrok"], "net"), (["sandbox", "lsit"], "sandbox ls"),
                          (["sandbox", "exec", "box", "--", "ls"], "exec"), (["sandbox", "net", "box"], "net"), (["image", "show", "a"], "image inspect"),
-                         (["image", "pull", "debian"], "image import"), (["images"], "image ls"), (["volumes"], "volume ls"), (["top"], "ps")):
+                         (["image", "pull", "debian"], "image import"), (["images"], "image ls"), (["volumes"], "volume ls")):
         refused(*words, says=f"did you mean 'cloche {meant}'?")
     refused("start", "box", "ls", says="the command goes after --")
     refused("call", "python", "-c", F, "--tiemout", "5", says="did you mean '--timeout'")

@@ -24,7 +24,7 @@ class ScriptedDaemon:
             self.listener.listen(16)
         finally:
             os.seteuid(0)
-        self.threads = []
+        self.threads, self.connections = [], []
         self.run(self.accept)
 
     def run(self, target, *arguments):
@@ -38,7 +38,16 @@ class ScriptedDaemon:
                 connection, _ = self.listener.accept()
             except OSError:
                 return
+            self.connections.append(connection)
             self.run(self.serve, connection)
+
+    def drop(self):
+        """End all connections."""
+        for connection in self.connections:
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # its thread has closed it
 
     def serve(self, connection):
         with connection:

@@ -209,7 +209,7 @@ def sandbox(name: str | None = None, *, limits: Limits | Mapping[str, int] | Non
 
 def sandboxes(*, state: str | None = None, labels: Mapping[str, str | None] | None = None, image: str | None = None, prefix: str | None = None,
               created_after: str | None = None, created_before: str | None = None, order: str | None = None, reverse: bool = False,
-              limit: int | None = None, after: str | None = None) -> Request[SandboxPage]:
+              limit: int | None = None, after: str | None = None, sample: bool = False) -> Request[SandboxPage]:
     """List the caller's sandboxes: all, or those that every filter permits.
 
     state   running, paused or stopped
@@ -218,10 +218,11 @@ def sandboxes(*, state: str | None = None, labels: Mapping[str, str | None] | No
     prefix  of the name
     created_after, created_before  in UTC: "2026-11-28T07:30:00.000Z", or a beginning of it
     order   created (the default), used or name, the oldest first; reverse: the newest first
-    limit   at most so many: then .next is the value of after for the next page, None on the last one"""
+    limit   at most so many: then .next is the value of after for the next page, None on the last one
+    sample  each has its newest sample"""
     wanted = None if labels is None else [name if value is None else f"{name}={value}" for name, value in labels.items()]
     w = _Writer(None).add(state=state, labels=wanted, image=image, prefix=prefix, createdAfter=created_after, createdBefore=created_before)
-    w.add(order=order, reverse=True if reverse else None, limit=limit, after=after)
+    w.add(order=order, reverse=True if reverse else None, limit=limit, after=after, sample=True if sample else None)
     return w.asks("sandbox.list", _sandbox_page)
 
 

@@ -216,6 +216,8 @@ class SandboxInfo:
     """No other has it."""
     boot_id: str | None = None
     """Another at each start. None: it is stopped."""
+    sample: SandboxSample | None = None
+    """In a list with sample=True: the newest one. None: it has not run since the daemon was started."""
     raw: Raw = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -229,7 +231,8 @@ class SandboxInfo:
                    _get(raw, "imageName", str, None), _get(raw, "packages", dict, {}), _get(raw, "idleAction", str, "stop"),
                    raw.get("endsAt"), _get(raw, "endAction", str, "stop"), raw.get("resumed"),
                    tuple(VolumeMount.read(row) for row in _get(raw, "volumes", list, [])), bool(raw.get("writableRoot")), bool(raw.get("root")),
-                   raw.get("pauseKind"), raw.get("pausedAt"), _get(raw, "hostName", str, ""), raw.get("bootId"), raw)
+                   raw.get("pauseKind"), raw.get("pausedAt"), _get(raw, "hostName", str, ""), raw.get("bootId"),
+                   SandboxSample.read(raw["sample"]) if "sample" in raw else None, raw)
 
 
 @dataclass(frozen=True)

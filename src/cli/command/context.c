@@ -1,8 +1,8 @@
 /* cloche context create, list, get, delete, restart, interrupt, describe, inspect, is-complete,
  * history, fork, checkpoint, checkpoints, rollback, forget. Runs in: the CLI, as its user. */
 #include "cli/options/options.h"
+#include "cli/output/columns.h"
 #include "cli/output/print.h"
-#include "cli/output/table.h"
 #include "cli/sandbox/prefix.h"
 
 #include <stdio.h>
@@ -15,42 +15,11 @@ static json_t *context_params(const struct cli_request *request)
 
 /* -- printing ------------------------------------------------------------------------------------------------- */
 
-/* The rest, each behind its name. */
-static void make_notes(FILE *out, const json_t *context, int is_plain)
-{
-        static const struct {
-                const char *name, *member;
-        } rows[] = {{"prefix", "prefix"}, {"of", "forkedFrom"}, {"cold:", "coldWhy"}, {"ended:", "endedWhy"}};
-        const char *before = "";
-
-        (void)is_plain;
-        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-                const json_t *text = json_object_get(context, rows[i].member);
-
-                if (!json_is_string(text))
-                        continue;
-                fprintf(out, "%s%s ", before, rows[i].name);
-                print_name(out, json_string_value(text));
-                before = "  ";
-        }
-}
-
-static const struct table_column context_columns[] = {
-        {"CONTEXT", CELL_NAME, "context", 20, NULL},
-        {"LANGUAGE", CELL_NAME, "language", 0, NULL},
-        {"STATE", CELL_STATE, "state", 0, NULL},
-        {"CELLS", CELL_COUNT, "executionCount", 0, NULL},
-        {"CHECKPOINTS", CELL_COUNT, "checkpoints", 0, NULL},
-        {"USED", CELL_TIME, "lastUsedAt", 0, NULL},
-        {"INTERPRETER", CELL_NAME, "interpreter", 12, NULL},
-        {"NOTES", CELL_NAME, NULL, 16, make_notes},
-};
-
 static void print_context(const json_t *context)
 {
         json_t *rows = json_pack("[O]", context);
 
-        TABLE_PRINT(context_columns, rows, 0);
+        TABLE_PRINT(columns_of_contexts, rows, 0);
         json_decref(rows);
 }
 
@@ -220,7 +189,8 @@ static int create(struct cli_request *request)
 
 static int list(struct cli_request *request)
 {
-        return request_table(request, "context.list", sandbox_params(request), "contexts", COLUMNS(context_columns));
+        return request_table(request, "context.list", sandbox_params(request), "contexts",
+                             COLUMNS(columns_of_contexts));
 }
 
 static int get(struct cli_request *request)

@@ -112,7 +112,6 @@ static const struct {
         {"rm", "sandbox rm"},
         {"stop", "sandbox stop"},
         {"status", "daemon status"},
-        {"top", "ps"},
         {"pull", "import"},
         {"images", "image ls"},
         {"volumes", "volume ls"},

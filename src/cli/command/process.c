@@ -2,8 +2,8 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "cli/options/options.h"
+#include "cli/output/columns.h"
 #include "cli/output/print.h"
-#include "cli/output/table.h"
 #include "cli/sandbox/follow.h"
 
 #include <stdio.h>
@@ -24,24 +24,6 @@ static int has_failed(const json_t *process)
 
 /* -- ps ------------------------------------------------------------------------------------------------------- */
 
-static void make_status(FILE *out, const json_t *process, int is_plain)
-{
-        const json_t *code = json_object_get(process, "exitCode"), *signal = json_object_get(process, "signal");
-
-        (void)is_plain;
-        fputs(sandbox_text(process, "status"), out);
-        if (json_is_string(signal))
-                fprintf(out, " %s", json_string_value(signal));
-        else if (json_integer_value(code) != 0)
-                fprintf(out, " %lld", (long long)json_integer_value(code));
-}
-
-static const struct table_column columns[] = {
-        {"PROCESS", CELL_NAME, "process", 20, NULL},  {"PID", CELL_COUNT, "pid", 0, NULL},
-        {"STATUS", CELL_STATE, NULL, 0, make_status}, {"SESSION", CELL_NAME, "session", 8, NULL},
-        {"STARTED", CELL_TIME, "startedAt", 0, NULL}, {"COMMAND", CELL_NAME, "command", 20, NULL},
-};
-
 static void print_denied(const json_t *process)
 {
         if (has_failed(process))
@@ -54,7 +36,7 @@ static int ps(struct cli_request *request)
         int code = sandbox_request_once(request, "process.list", sandbox_params(request), &answer);
 
         if (code == 0)
-                TABLE_PRINT(columns, json_object_get(answer, "processes"), request->json);
+                TABLE_PRINT(columns_of_processes, json_object_get(answer, "processes"), request->json);
         if (code == 0 && !request->json) {
                 fflush(stdout);
                 print_rows(json_object_get(answer, "processes"), 0, print_denied);

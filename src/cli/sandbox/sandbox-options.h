@@ -24,7 +24,7 @@ struct sandbox_options {
                 uint64_t ready_ms;         /* UINT64_MAX: not given */
         } startup;                         /* of an image */
         int input, terminal, follow, none, log, no_replay, forkable, no_files, allow_errors, restart, is_sync,
-                is_unsaved, is_without_memory, is_writable_root, is_root, is_reverse, is_replacing, has_source;
+                is_unsaved, is_without_memory, is_writable_root, is_root, is_reverse, is_replacing, has_source, is_once;
 };
 
 void sandbox_options_init(struct sandbox_options *words);

@@ -47,7 +47,11 @@ static int keep(void *data, int socket_fd)
          * from the background. */
         (void)setpgid(0, 0);
         signal(SIGTTOU, SIG_IGN);
-        if (fd_read_full(socket_fd, &word, 1) == 0 || tcsetattr(STDIN_FILENO, TCSANOW, &t->before) == 0)
+        if (fd_read_full(socket_fd, &word, 1) == 0)
+                return 0;
+        if (t->leave)
+                (void)fd_write_full(STDOUT_FILENO, t->leave, strlen(t->leave));
+        if (tcsetattr(STDIN_FILENO, TCSANOW, &t->before) == 0)
                 return 0;
         /* The session ended with its leader, which hung up the terminal (tty_ioctl(4), TIOCNOTTY):
          * open it anew. */

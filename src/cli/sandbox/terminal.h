@@ -10,7 +10,8 @@
 struct terminal {
         struct termios before;
         struct privileged_helper keeper;
-        char path[64]; /* its name, or "" */
+        char path[64];     /* its name, or "" */
+        const char *leave; /* also written to the terminal when the process ends without terminal_restore; NULL: none */
         int is_prepared, is_changed;
 };
 

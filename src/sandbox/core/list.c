@@ -1,6 +1,7 @@
 /* sandbox.list: filters, order, pages. A page ends with the place of its last sandbox, by which
  * the next page begins behind it, whatever was made or deleted meanwhile. Runs in:
  * cloched-engine, on its loop, with the rights of the daemon's user. */
+#include "sandbox/life/metrics.h"
 #include "sandbox/life/state.h"
 #include "sandboxes.h"
 
@@ -42,7 +43,7 @@ struct listing {
         const struct order *order;
         const char *state, *image, *prefix, *after, *before;
         const json_t *labels;
-        int is_reverse;
+        int is_reverse, has_samples;
         uint64_t limit;
         uint64_t key; /* of the place behind which the page begins */
         char name[SANDBOX_NAME_MAX];
@@ -105,6 +106,7 @@ static int read_listing(const struct sandbox_request *request, struct listing *r
                 .prefix = sandbox_request_text(request, "prefix"),
                 .labels = json_object_get(request->params, "labels"),
                 .is_reverse = sandbox_request_flag(request, "reverse", 0),
+                .has_samples = sandbox_request_flag(request, "sample", 0),
                 .limit = sandbox_request_count(request, "limit", UINT64_MAX),
         };
         r = find_order(order ? order : orders[0].name, &ret->order, e);
@@ -233,8 +235,14 @@ int handle_LIST(struct sandbox_request *request, struct cloche_err *e)
         if (r < 0)
                 return r;
         list = json_array();
-        for (size_t i = 0; i < count && i < l.limit; i++)
-                json_array_append_new(list, sandbox_json(rows[i]));
+        for (size_t i = 0; i < count && i < l.limit; i++) {
+                json_t *row = sandbox_json(rows[i]), *sample = l.has_samples ? sandbox_metrics_newest(rows[i]) : NULL;
+
+                if (row && sample)
+                        json_object_set(row, "sample", sample);
+                json_decref(sample);
+                json_array_append_new(list, row);
+        }
         answer = json_pack("{s:o}", "sandboxes", list);
         if (answer && count > l.limit)
                 json_object_set_new(answer, "next", write_cursor(&l, rows[l.limit - 1]));

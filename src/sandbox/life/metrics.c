@@ -133,6 +133,16 @@ static json_t *sample_json(const struct sample *sample)
         return object;
 }
 
+json_t *sandbox_metrics_newest(struct sandbox *s)
+{
+        const struct sample *sample;
+
+        if (!s->metrics) /* it has begun to run in this second */
+                sandbox_metrics_tidy(s, clock_now_ns());
+        sample = s->metrics ? newest(s->metrics) : NULL;
+        return sample ? sample_json(sample) : NULL;
+}
+
 int handle_METRICS(struct sandbox_request *request, struct cloche_err *e)
 {
         struct sandbox *s = request->sandbox;

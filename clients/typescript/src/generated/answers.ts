@@ -639,6 +639,8 @@ export interface Sandbox {
   bootId?: string
   /** The resources a running one uses. */
   usage?: SandboxUsage
+  /** In a list that asks for it: the newest sample; absent: it has not run since the daemon was started. */
+  sample?: SandboxSample
   /** The reason why the last save failed. */
   saveError?: string
   /** The reason why the start or ready command of its image failed at its last start. */
@@ -705,6 +707,8 @@ export interface SandboxStopped {
   bootId?: string
   /** The resources a running one uses. */
   usage?: SandboxUsage
+  /** In a list that asks for it: the newest sample; absent: it has not run since the daemon was started. */
+  sample?: SandboxSample
   /** The reason why the last save failed. */
   saveError?: string
   /** The reason why the start or ready command of its image failed at its last start. */
@@ -773,6 +777,8 @@ export interface SandboxResumed {
   bootId?: string
   /** The resources a running one uses. */
   usage?: SandboxUsage
+  /** In a list that asks for it: the newest sample; absent: it has not run since the daemon was started. */
+  sample?: SandboxSample
   /** The reason why the last save failed. */
   saveError?: string
   /** The reason why the start or ready command of its image failed at its last start. */
@@ -841,6 +847,8 @@ export interface SandboxCreated {
   bootId?: string
   /** The resources a running one uses. */
   usage?: SandboxUsage
+  /** In a list that asks for it: the newest sample; absent: it has not run since the daemon was started. */
+  sample?: SandboxSample
   /** The reason why the last save failed. */
   saveError?: string
   /** The reason why the start or ready command of its image failed at its last start. */

@@ -63,6 +63,8 @@ export interface SandboxListParams {
   reverse?: boolean | undefined
   /** Maximum of sandboxes; absent: all. */
   limit?: number | undefined
+  /** true: each has the newest sample of sandbox.metrics. */
+  sample?: boolean | undefined
   /** The next of the page before. Sandboxes that are made or deleted meanwhile neither repeat nor hide another; with order used and reverse, one that is used meanwhile is on no later page. */
   after?: string | undefined
 }
