@@ -226,7 +226,7 @@ def test_what_was_meant():
     refused("call", "python", "-c", F, "--function", "f", says="the function is a word behind the code")
     refused("sandbox", "create", "--name", "box", says="the name is a word of its own (usage: cloche sandbox create [NAME]")
     refused("sandbox", "create", "--timeout", "5m", says="did you mean '--lifetime'")
-    refused("call", "python", "-c", F, "--socket", "/run/s", says="without a daemon; cloche exec and context run use one")
+    refused("run", "python", "-c", F, "--socket", "/run/s", says="without a daemon; cloche call --socket, exec and context run use one")
     refused("call", "pyhton", "-c", F, says="did you mean 'python'")
     refused("run", "javscript", "a.js", says="did you mean 'javascript'")
 

@@ -175,8 +175,8 @@ static const struct {
 } plain_words[] = {
         {"call", "--function", "the function is a word behind the code"},
         {"sandbox create", "--name", "the name is a word of its own"},
-        {"call", "--socket", "a call makes its box itself, without a daemon; cloche exec and context run use one"},
-        {"run", "--socket", "a run makes its box itself, without a daemon; cloche exec and context run use one"},
+        {"run", "--socket",
+         "a run makes its box itself, without a daemon; cloche call --socket, exec and context run use one"},
 };
 
 static const char *habit(const struct cli_command *command, const char *word, size_t size)
@@ -429,6 +429,10 @@ int options_parse(const struct cli_command *command, int argc, char **argv, stru
                 return cli_bad("--denials: expected --mount PLACE=HOSTPATH or --network RULES");
         if (bind_guards(request))
                 return CLI_BAD_INPUT;
+        if (request->sandbox.socket && request->engine.image) { /* the daemon finds it in its own store */
+                request->sandbox.image = request->engine.image;
+                request->engine.image = NULL;
+        }
         if (request->sandbox.image && !request->engine.images_dir)
                 request->image_name = NULL;
         bad = request->image_name ? image_store_resolve(request) : 0;

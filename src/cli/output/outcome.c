@@ -303,28 +303,33 @@ static void print_network(FILE *out, const json_t *network, size_t most)
                         left > 0 ? " (--denials prints them)" : "");
 }
 
-int outcome_print_notes(FILE *out, const cloche_result *result, int has_denials)
+int outcome_print_notes_of(FILE *out, const json_t *whole, int has_denials)
 {
-        const char *text = cloche_result_json(result);
-        const json_t *meta, *warning;
-        json_t *whole = NULL;
-        struct cloche_err e;
-        int is_lost;
+        const json_t *meta = json_object_get(whole, "meta"), *warning;
         size_t i;
 
-        if (json_load_text(text, strlen(text), &whole, &e) < 0) {
-                fprintf(out, "cloche: the run's warnings cannot be read: %s\n", e.msg);
-                return 1;
-        }
-        meta = json_object_get(whole, "meta");
         json_array_foreach (json_object_get(meta, "warnings"), i, warning) {
                 fputs("cloche: ", out);
                 print_name(out, json_string_value(warning));
                 fputc('\n', out);
         }
-        if (has_denials || cloche_result_exit_code(result) != 0)
+        if (has_denials || json_integer_value(json_object_get(whole, "exitCode")) != 0)
                 print_network(out, json_object_get(meta, "network"), has_denials ? SIZE_MAX : UNASKED_MAX);
-        is_lost = json_is_true(json_object_get(meta, "outputLost"));
+        return json_is_true(json_object_get(meta, "outputLost"));
+}
+
+int outcome_print_notes(FILE *out, const cloche_result *result, int has_denials)
+{
+        const char *text = cloche_result_json(result);
+        json_t *whole = NULL;
+        struct cloche_err e;
+        int is_lost;
+
+        if (json_load_text(text, strlen(text), &whole, &e) < 0) {
+                fprintf(out, "cloche: the run's warnings cannot be read: %s\n", e.msg);
+                return 1;
+        }
+        is_lost = outcome_print_notes_of(out, whole, has_denials);
         json_decref(whole);
         return is_lost;
 }

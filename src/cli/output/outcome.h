@@ -23,6 +23,8 @@ int outcome_settle(struct cli_request *request, cloche_result *result, struct ou
  * a run that failed, for the first of them in any case. 1:
  * output of the run was lost. */
 int outcome_print_notes(FILE *out, const cloche_result *result, int has_denials);
+/* The same for a result of a daemon. */
+int outcome_print_notes_of(FILE *out, const json_t *whole, int has_denials);
 void outcome_done(struct outcome *outcome);
 
 /* Directories of the host and their paths in the box. */
