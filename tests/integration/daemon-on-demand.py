@@ -369,10 +369,12 @@ def test_whom_the_systems_daemon_refuses_waits_for_no_hung_one():
 def test_a_socket_that_nobody_listens_at_is_no_daemon():
     said = in_namespace("""
         python3 -c "import socket; socket.socket(socket.AF_UNIX).bind('/run/cloche/socket')"
+        chmod 666 /run/cloche/socket
+        $user $cloche daemon stop 2>&1
         $user $cloche exec box -- 'echo in it'
         $user $cloche daemon stop
     """)
-    equal(said, ["in it"])
+    equal(said, ["cloche: no daemon runs for this user (commands that need one start it; so does cloche daemon start)", "in it"])
 
 
 def test_root_has_one_of_its_own_with_all_guards():

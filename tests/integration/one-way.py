@@ -197,6 +197,8 @@ def named_daemons(host):
     host.found(no_one(here + "/file", "Connection refused"), here + "/file", CLOCHE_SOCKET=here + "/a")
     host.found(words("CLOSED", here + "/closed", "Permission denied"), here + "/closed")
     host.found("may not", here + "/refuses")
+    offered, _ = host.programs.command(["__complete", "exec", "--socket", here + "/a", ""], host.env(CLOCHE_SOCKET=here + "/b"))
+    equal(offered.split(), ["a"])
     host.found(words("LONG", "108"), long)
     host.found(words("LONG", "108"), CLOCHE_SOCKET=long)
     host.alone("private", is_private=True, CLOCHE_SOCKET=here + "/b")

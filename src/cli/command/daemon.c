@@ -26,10 +26,19 @@ static void print_nothing(int json)
                 printf("{\"socket\":null,\"missing\":null,\"stats\":null}\n");
 }
 
+/* True if one listens, whoever may use it. */
+static int has_system(void)
+{
+        struct cloche_err ignored;
+        _cleanup_fd_ int fd = daemon_connect(DAEMON_SYSTEM_SOCKET, &ignored);
+
+        return fd >= 0 || fd == -CLOCHE_E_FORBIDDEN;
+}
+
 static int print_none(int json)
 {
         print_nothing(json);
-        if (access(DAEMON_SYSTEM_SOCKET, F_OK) == 0) {
+        if (has_system()) {
                 cli_bad("no daemon runs for this user alone; the system's, at " DAEMON_SYSTEM_SOCKET
                         ", is stopped by: systemctl stop cloched.socket cloched");
                 return 1;

@@ -87,7 +87,7 @@ static void give_up(int number)
         _exit(0);
 }
 
-/* Rows from an answer of the default daemon. params is stolen. */
+/* Rows from an answer of the daemon. params is stolen. */
 static void offer_rows(struct daemon_client *client, const char *method, json_t *params, const char *rows,
                        const char *name, const char *about, const char *typed)
 {
@@ -103,6 +103,8 @@ static void offer_rows(struct daemon_client *client, const char *method, json_t 
         daemon_message_done(&message);
 }
 
+static const char *typed_socket; /* of --socket in the earlier words; NULL: none */
+
 /* Uses a short timeout: the user is typing. */
 static int open_daemon(struct daemon_client *client)
 {
@@ -112,7 +114,7 @@ static int open_daemon(struct daemon_client *client)
 
         signal(SIGALRM, give_up);
         alarm(PATIENCE_S);
-        found = daemon_locate(NULL, LOCATE_ONLY, path, &e);
+        found = daemon_locate(typed_socket, LOCATE_ONLY, path, &e);
         return found == 1 ? daemon_open(path, 0, client, &e) : -1;
 }
 
@@ -306,6 +308,8 @@ static void complete_command(const struct cli_command *command, int count, char 
                 if (!option && index == 0 && words[i][0] != '-' &&
                     strncmp(command->usage, "SANDBOX", strlen("SANDBOX")) == 0)
                         typed_sandbox = words[i];
+                if (option && strcmp(option->name, "--socket") == 0 && i < count - 2)
+                        typed_socket = words[i + 1];
                 if (option && strcmp(option->name, "--sandbox") == 0)
                         typed_sandbox = words[i + 1];
                 if (option && i == count - 2 && strcmp(option->name, "--language") == 0)
