@@ -72,7 +72,8 @@ STRIP = """const { transformSync } = require(process.argv[2])
 const { cpSync, readFileSync, readdirSync, writeFileSync } = require('node:fs')
 const [from, to] = process.argv.slice(3)
 cpSync(from, to, { recursive: true, dereference: true })
-for (const name of readdirSync(to, { recursive: true }).filter((name) => name.endsWith('.ts'))) {
+// The façades are not loaded.
+for (const name of readdirSync(to, { recursive: true }).filter((name) => /^(?!executor|isolate|safe-fetch|subprocess).*[.]ts$/.test(name))) {
   const path = to + '/' + name
   writeFileSync(path.replace(/ts$/, 'js'), transformSync(readFileSync(path, 'utf8'), { mode: 'transform' }).code)
 }

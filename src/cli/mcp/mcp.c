@@ -73,16 +73,20 @@ static int open_named(struct bridge *b, struct cloche_err *e)
         return r < 0 ? r : daemon_open(path, 0, &b->client, e);
 }
 
-/* An option wins over CLOCHE_SOCKET. */
 static int wants_private(const struct cli_request *request)
 {
         return request->mcp.network || request->mcp.image;
 }
 
+/* An option wins over CLOCHE_SOCKET. */
+static int is_named(const struct cli_request *request)
+{
+        return request->sandbox.socket || (!wants_private(request) && daemon_is_named(NULL));
+}
+
 static int connect_daemon(struct bridge *b, struct cloche_err *e)
 {
-        int r = !wants_private(b->request) && daemon_is_named(b->request->sandbox.socket) ? open_named(b, e)
-                                                                                          : open_private(b, e);
+        int r = is_named(b->request) ? open_named(b, e) : open_private(b, e);
 
         b->is_connected = r >= 0;
         return r < 0 ? r : 0;
