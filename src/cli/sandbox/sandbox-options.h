@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 struct sandbox_options {
+        int is_once; /* one list of cloche top */
         const char *socket, *session, *cwd, *process, *signal, *word, *branch, *username,
                 *password_file; /* NULL: not given */
         const char *sandbox, *context, *language, *displays, *output, *image, *image_settings,
@@ -24,7 +25,7 @@ struct sandbox_options {
                 uint64_t ready_ms;         /* UINT64_MAX: not given */
         } startup;                         /* of an image */
         int input, terminal, follow, none, log, no_replay, forkable, no_files, allow_errors, restart, is_sync,
-                is_unsaved, is_without_memory, is_writable_root, is_root, is_reverse, is_replacing, has_source, is_once;
+                is_unsaved, is_without_memory, is_writable_root, is_root, is_reverse, is_replacing, has_source;
 };
 
 void sandbox_options_init(struct sandbox_options *words);
