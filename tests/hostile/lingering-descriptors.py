@@ -150,10 +150,11 @@ sys.stdin.read()
 
 
 def test_callers():
-    """For root's daemon: permitted callers, and refused ones, which can connect all the same."""
+    """For root's daemon: permitted callers, and refused ones, who can connect to a socket of systemd before the daemon's first start."""
     need_root()
     with Daemon("--allow-uid", ORDINARY_USER[2]) as daemon, daemon.frames() as victim:
         is_served(victim)
+        os.chmod(daemon.path, 0o666)
         for user in (ORDINARY_USER[2], "12346"):
             command = ["setpriv", "--reuid", user, "--regid", user, "--clear-groups", sys.executable, "-c", CALLER, daemon.path]
             caller = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
