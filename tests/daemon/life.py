@@ -229,6 +229,7 @@ def test_systemd():
     try:
         listener, told = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         listener.bind(path)
+        os.chmod(path, 0o666)
         listener.listen()
         told.bind(notify_path)
         told.settimeout(20)
@@ -238,6 +239,7 @@ def test_systemd():
                                         "XDG_STATE_HOME": directory})
         try:
             assert told.recv(100) == b"READY=1"
+            assert os.stat(path).st_mode & 0o777 == 0o600, "open to those whom the daemon serves"
             client = socket.socket(socket.AF_UNIX)
             client.connect(path)
             with Frames(client) as frames:
