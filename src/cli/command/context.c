@@ -47,7 +47,7 @@ static void print_cell(const json_t *entry)
 {
         const char *code = sandbox_text(entry, "code"), *end;
 
-        printf("%6lld  ", number(entry, "count"));
+        printf("%6lld  ", (long long)json_integer_value(json_object_get(entry, "count")));
         for (; (end = strchr(code, '\n')); code = end + 1) {
                 print_bytes(stdout, code, (size_t)(end - code), PRINT_TEXT);
                 printf("\n%8s", "");
