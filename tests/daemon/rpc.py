@@ -173,9 +173,9 @@ class Daemon:
 
     has_packages: contexts of Python begin with the usual packages imported, as they are shipped
     (runtimes/python/notebook.py), which costs a daemon 1.4 s of processor time. Without, a cell
-    imports those that it uses."""
+    imports those that it uses. listener: a listening socket that it takes over, as from systemd."""
 
-    def __init__(self, *options, tcp=False, level="warning", env=None, limit=None, has_packages=False):
+    def __init__(self, *options, tcp=False, level="warning", env=None, limit=None, has_packages=False, listener=None):
         self.directory = tempfile.mkdtemp(prefix="cloched-")
         self.path = os.path.join(self.directory, "socket")
         self.token_file = os.path.join(self.directory, "token")
@@ -190,8 +190,11 @@ class Daemon:
             command += ["--listen", "127.0.0.1:0", "--token-file", self.token_file]
         if limit:  # of descriptors
             command = ["bash", "-c", f'ulimit -n {limit}; exec "$@"', "bash", *command]
+        if listener:
+            command = ["bash", "-c", f'export LISTEN_PID=$$ LISTEN_FDS=1; exec "$@" 3<&{listener.fileno()}', "bash", *command]
         runtimes = SHIPPED if has_packages else {}
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env={**os.environ, **runtimes, **(env or {})})
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env={**os.environ, **runtimes, **(env or {})},
+                                        pass_fds=[listener.fileno()] if listener else [])
         self.port = None
         until = time.monotonic() + 20 * PATIENCE
         while not self.is_ready():

@@ -34,7 +34,7 @@ for (const [name, client, transport] of ways)
                         assert.equal(agent.getServerVersion()?.name, "cloche");
                         assert.match(agent.getInstructions(), /sandbox/);
                         const { tools } = await agent.listTools();
-                        assert.deepEqual(tools.map((tool) => tool.name).slice(0, 3), ["run_code", "run_command", "read_output"]);
+                        assert.deepEqual(tools.map((tool) => tool.name).slice(0, 3), ["run_code", "call_function", "run_command"]);
                         // The client checks structuredContent against the outputSchema.
                         const call = (tool, args) => agent.callTool({ name: tool, arguments: { sandbox: "genuine", ...args } });
                         const shown = await call("run_code", { code: "print('p')\n6 * 7" });

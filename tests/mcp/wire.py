@@ -15,8 +15,8 @@ from image_trees import copy_programs, make_shell
 from rpc import HANG, Daemon
 
 LEGACY = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
-TOOLS = ["run_code", "run_command", "read_output", "send_input", "stop_process", "list_processes", "read_file", "write_file", "edit_file", "list_directory", "search_files",
-         "create_sandbox", "list_sandboxes", "delete_sandbox", "fork_sandbox", "checkpoint", "rollback", "expose_port", "explain_denial"]
+TOOLS = ["run_code", "call_function", "run_command", "read_output", "send_input", "stop_process", "list_processes", "read_file", "write_file", "edit_file", "list_directory", "search_files",
+         "create_sandbox", "list_sandboxes", "delete_sandbox", "fork_sandbox", "checkpoint", "rollback", "expose_port", "set_network", "explain_denial"]
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
 
 
@@ -36,7 +36,7 @@ def texts(answer):
 
 def check_eras(http):
     started = http.ask(request("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo={"name": "x", "version": "1"}))["result"]
-    equal((started["protocolVersion"], started["capabilities"], started["serverInfo"]["name"]), ("2025-06-18", {"completions": {}, "prompts": {}, "resources": {}, "tools": {}}, "cloche"))
+    equal((started["protocolVersion"], started["capabilities"], started["serverInfo"]["name"]), ("2025-06-18", {"completions": {}, "logging": {}, "prompts": {"listChanged": False}, "resources": {"subscribe": True}, "tools": {"listChanged": False}}, "cloche"))
     equal(http.ask(request("initialize", protocolVersion="1.0"))["result"]["protocolVersion"], "2025-11-25")
     equal(http.send({"jsonrpc": "2.0", "method": "notifications/initialized"})[0::2], (202, None))
     equal(http.ask(request("ping", "text"), MCP_Protocol_Version="2025-11-25"), {"jsonrpc": "2.0", "id": "text", "result": {}})
@@ -58,9 +58,9 @@ def check_refusals(http):
         got, names, answer = http.send(request("ping"), **headers)
         equal((got, "id" in answer), (status, False), headers)
         assert status != 401 or names["www-authenticate"] == "Bearer"
-    for verb in ("GET", "DELETE"):
-        status, names, _ = http.send(None, verb)
-        equal((status, names["allow"]), (405, "POST"))
+    for verb, headers, status in (("GET", {}, 400), ("GET", {"Accept": "application/json"}, 406), ("GET", {"MCP-Protocol-Version": MODERN}, 405), ("GET", {"Last-Event-ID": "x-1"}, 404),
+                                  ("GET", {"Mcp-Session-Id": "x"}, 400), ("DELETE", {}, 404), ("PUT", {}, 405)):
+        equal(http.send(None, verb, **headers)[0], status, (verb, headers))
     for body in (b"{", b"[1", b"\xff", b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"\xff"}}', b"[" * 2000 + b"]" * 2000, b'{"a":1,"a":2}'):
         status, _, answer = http.send(body)
         equal((status, code_of(answer)), (400, -32700), body[:40])
@@ -127,6 +127,13 @@ def check_code(http):
     equal(structured(http.ask(call("run_code", code="x = 20\nprint('p')\nx + 1")))["result"], "21")
     got = structured(http.ask(call("run_code", code="x * 2 + 1")))
     equal((got["status"], got["stdout"], got["result"], got["execution_count"]), ("ok", "", "41", 2))
+    http.ask(call("write_file", path="kept", text="before"))
+    fresh = structured(http.ask(call("run_code", code="open('kept', 'w').write('after')\ny = 1\n'x' in globals()", fresh=True)))
+    equal((fresh["result"], fresh["execution_count"]), ("False", 1))
+    equal(structured(http.ask(call("run_code", code="open('kept').read(), 'y' in globals()")))["result"], "('before', False)")
+    equal([row["context"] for row in http.ask(request("completion/complete", ref={"type": "ref/prompt", "name": "x"}, argument={"name": "context", "value": "fresh"}))["result"]["completion"]["values"]], [])  # nothing stays
+    refused = http.ask(call("run_code", code="1", fresh=True, language="bash"))
+    assert refused["result"]["isError"] if "result" in refused else code_of(refused) == -32602, refused
     answer = http.ask(call("run_code", code="1/0"))
     got = structured(answer, is_error=True)
     equal((got["status"], got["error"]["name"]), ("error", "ZeroDivisionError"))
@@ -144,6 +151,20 @@ def check_code(http):
     equal([block["type"] for block in blocks if block["type"] == "image"], ["image"] * 4)  # an update that shows nothing changes no count
     svg = http.ask(call("run_code", code="display(SVG(data='<svg xmlns=\"http://www.w3.org/2000/svg\"/>'))"))["result"]["content"][0]
     equal((svg["type"], svg["resource"]["mimeType"], "<svg" in svg["resource"]["text"]), ("resource", "image/svg+xml", True))
+
+
+def check_functions(http):
+    def ask(is_error=False, **arguments):
+        return structured(http.ask(call("call_function", **arguments)), is_error)
+
+    got = ask(language="python", code="def add(a, b):\n    print('p')\n    open('made', 'w').write(open('in.txt').read())\n    return {'sum': a + b}", kwargs={"a": 1, "b": 2}, files={"in.txt": "text"})
+    equal((got["value"], got["stdout"], [(row["type"], os.path.basename(row["path"])) for row in got["changes"]]), ({"sum": 3}, "p\n", [("created", "made")]))
+    equal(ask(language="javascript", code="export const twice = (x) => x * 2", function="twice", args=[21])["value"], 42)
+    failed = http.ask(call("call_function", language="python", code="raise ValueError('no')"))
+    assert failed["result"]["isError"] and "no" in texts(failed)[0], failed
+    ask(is_error=True, language="python", code="import time; time.sleep(600)", timeout_s=1)
+    for arguments in ({"language": "python"}, {"language": "cobol", "code": ""}, {"language": "python", "code": "", "args": {}}, {"language": "python", "code": "", "kwargs": []}):
+        equal(code_of(http.ask(call("call_function", **arguments))), -32602, arguments)
 
 
 def check_processes(http):
@@ -215,8 +236,8 @@ def check_files(http):
     got = structured(http.ask(call("read_file", path="big")))
     assert got["truncated"] and 64000 < len(got["text"]) <= 65536 and got["text"].endswith("text\n"), got["lines"]
     equal(len(structured(http.ask(call("read_file", path="long")))["text"]), 65536)
-    missing = http.ask(call("read_file", path="none"))["result"]
-    assert missing["isError"] and "none" in missing["content"][0]["text"], missing
+    missing = http.ask(call("read_file", path="none"))
+    assert code_of(missing) == -32602 and "none" in missing["error"]["message"], missing
     got = structured(http.ask(call("list_directory", path="a")))
     equal([(entry["path"], entry["type"], entry["bytes"]) for entry in got["entries"]], [("b.txt", "file", 19), ("p.png", "file", len(PNG)), ("x.bin", "file", 256)])
     deep = [entry["path"] for entry in structured(http.ask(call("list_directory", depth=3)))["entries"]]
@@ -304,14 +325,19 @@ def check_denials(http):
 
     got = ask(host="example.com")
     equal((got["allowed"], got["why"]), (False, "the sandbox has no network"))
-    assert "addNetwork" in got["remedy"], got
+    assert "--network" in got["remedy"] or "addNetwork" in got["remedy"], got
     got = ask(host="other.example", sandbox="net")
     assert not got["allowed"] and got["why"] and "other.example" in got["remedy"], got
     got = ask(host="192.0.2.1", port=81, sandbox="net")
     assert not got["allowed"], got
     got = ask(host="127.0.0.1", port=9, sandbox="net")  # its own, where nothing listens
     assert got["allowed"] and "refused" in got["why"], got
-    for arguments in ({}, {"host": ""}, {"host": "$(touch x)"}, {"host": "a", "port": 0}):
+    equal(ask(path="/etc/shadow-of-none")["allowed"], False)
+    http.ask(call("run_command", command="touch closed; chmod 0 closed", cwd="/workspace"))
+    closed = ask(path="closed")
+    assert not closed["allowed"] and "Permission denied" in closed["why"], closed
+    equal((ask(path="/workspace")["allowed"], ask(path="$(touch x)")["allowed"]), (True, False))
+    for arguments in ({}, {"host": ""}, {"host": "$(touch x)"}, {"host": "a", "port": 0}, {"host": "a", "path": "b"}):
         equal(code_of(http.ask(call("explain_denial", **arguments))), -32602)
 
 
@@ -376,7 +402,7 @@ def test_messages_over_http():
         http = Http(daemon)
         with daemon.frames(token=daemon.token) as frames:
             frames.call("sandbox.create", sandbox="net", network={"allow": ["permitted.example"]})
-        for check in (check_eras, check_refusals, check_headers, check_resources, check_prompts, check_tools, check_commands, check_code, check_processes, check_progress, check_files, check_edits, check_sandboxes, check_denials):
+        for check in (check_eras, check_refusals, check_headers, check_resources, check_prompts, check_tools, check_commands, check_code, check_functions, check_processes, check_progress, check_files, check_edits, check_sandboxes, check_denials):
             check(http)
         assert daemon.stop() == 0, daemon.log_text()
 
@@ -454,7 +480,7 @@ def test_words_of_a_private_daemon_that_does_not_start():
 def test_options_of_the_command():
     with Daemon() as daemon:
         with Stdio("--socket", daemon.path, "--sandbox", "mine", "--read-only") as stdio:
-            equal([tool["name"] for tool in stdio.ask(request("tools/list"))["result"]["tools"]], ["read_output", "list_processes", "read_file", "list_directory", "search_files", "list_sandboxes", "explain_denial"])
+            equal([tool["name"] for tool in stdio.ask(request("tools/list"))["result"]["tools"]], ["call_function", "read_output", "list_processes", "read_file", "list_directory", "search_files", "list_sandboxes", "explain_denial"])
             equal(code_of(stdio.ask(call("write_file", path="x", text=""))), -32602)
             structured(stdio.ask(call("list_directory")))
         unended = subprocess.run([CLI, "mcp", "--socket", daemon.path], input=json.dumps(request("ping")), capture_output=True, text=True, timeout=HANG)  # the last line has no end

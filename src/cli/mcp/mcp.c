@@ -39,8 +39,9 @@ struct bridge {
         TAILQ_HEAD(, open_request) open;
         struct lines lines;
         struct output_queue out;
-        json_t *tools;   /* names; NULL: all */
-        uint64_t end_ns; /* of the requests that are under way; 0: the input goes on */
+        json_int_t listener; /* the request whose events answer none of the client's */
+        json_t *tools;       /* names; NULL: all */
+        uint64_t end_ns;     /* of the requests that are under way; 0: the input goes on */
 };
 
 /* -- the daemon -------------------------------------------------------------------------------------------------- */
@@ -48,8 +49,8 @@ struct bridge {
 static int open_private(struct bridge *b, struct cloche_err *e)
 {
         const char *network = b->request->mcp.network, *image = b->request->mcp.image;
-        const char *words[7] = {"--profile", "user"};
-        size_t count = 2;
+        const char *words[8] = {"--profile", "user", "--mcp-ask"};
+        size_t count = 3;
 
         if (network) {
                 words[count++] = "--network";
@@ -89,7 +90,7 @@ static int connect_daemon(struct bridge *b, struct cloche_err *e)
         int r = is_named(b->request) ? open_named(b, e) : open_private(b, e);
 
         b->is_connected = r >= 0;
-        return r < 0 ? r : 0;
+        return r < 0 ? r : daemon_request(&b->client, "mcp", json_object(), NULL, 0, &b->listener, e);
 }
 
 static void disconnect(struct bridge *b)

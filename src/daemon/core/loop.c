@@ -261,6 +261,7 @@ void daemon_stop(struct daemon *d, uint64_t grace_ms, const char *why)
                 supervised_send(&d->options, d->state_sent, NULL);
                 set_state(d, DAEMON_STOPPING);
                 listen_stop(d);
+                mcp_leave(d);
         }
         if (grace_ms == 0 || d->is_hurried) {
                 d->is_hurried = 1;

@@ -385,6 +385,11 @@ static const struct option_row {
         {"--e2b-listen", "HOST:PORT",
          "serve the E2B API on loopback; cloche e2b env prints the settings of its clients", add_e2b},
         {"--mcp", NULL, "serve the Model Context Protocol at /mcp of the other listeners (docs/mcp.md)", FLAG(is_mcp)},
+        {"--mcp-ask", NULL,
+         "ask the user before a tool of the Model Context Protocol makes a sandbox with a network (it is made)",
+         FLAG(is_mcp_ask)},
+        {"--conformance", NULL, "add the fixtures of the conformance tests of the Model Context Protocol; needs --mcp",
+         FLAG(is_conformance)},
         {"--container-image", "IMAGE",
          "make sandboxes of the container API of this image of the store (the daemon's own); may be repeated: requests "
          "may name each of them, and the first is for those that name none",
@@ -473,6 +478,8 @@ static int check(const struct daemon_options *o)
                 return bad("--tls-certificate and --tls-key need each other: give both");
         if (o->tls_key_file && !o->listen && !getenv("LISTEN_FDS"))
                 return bad("--tls-certificate and --tls-key need --listen");
+        if (o->is_conformance && !o->is_mcp)
+                return bad("--conformance needs --mcp");
         if (!o->is_on_demand && o->connect_fd < 0 && !o->socket_path && !o->listen && !o->container_count &&
             !o->e2b_listen.count && !getenv("LISTEN_FDS"))
                 return bad("expected --socket, --listen, --container-listen, --e2b-listen, --connect-fd or "

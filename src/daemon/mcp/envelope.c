@@ -4,6 +4,7 @@
 
 #include "wire/base64.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -38,6 +39,14 @@ const char *mcp_legacy_version(const char *asked)
 json_t *mcp_server_info(void)
 {
         return json_pack("{s:s, s:s, s:s}", "name", "cloche", "title", "Cloche", "version", CLOCHE_VERSION);
+}
+
+json_t *mcp_meta(const struct mcp_exchange *x, const char *name)
+{
+        char whole[80];
+
+        snprintf(whole, sizeof(whole), META "%s", name);
+        return json_object_get(x->meta, whole);
 }
 
 /* -- headers ----------------------------------------------------------------------------------------------------- */
@@ -125,6 +134,7 @@ int mcp_envelope_check(struct mcp_exchange *x)
         const char *header = x->carrier->header ? x->carrier->header(x, "MCP-Protocol-Version") : NULL,
                    *meta = mcp_text(x->meta, META "protocolVersion"), *version = header ? header : meta;
 
+        x->client = mcp_client_find(x);
         if (!version || (is_legacy(version) && !meta))
                 return 1;
         if (x->id && meta && header && strcmp(meta, header) != 0)

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/hex.h"
 #include "base/utf8.h"
 
 #include <errno.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #define TURN_MS 100                     /* deadlines are met at multiples of this */
 #define PROGRESS_NS UINT64_C(250000000) /* between two notifications */
@@ -76,9 +78,15 @@ void mcp_progress(struct mcp_exchange *x, const char *bytes, size_t size)
         if (!x->progress_token || size == 0 || (x->progress_ns && now_ns < x->progress_ns + PROGRESS_NS))
                 return;
         x->progress_ns = now_ns;
-        x->carrier->notify(x, json_pack("{s:s, s:s, s:{s:O, s:I, s:o}}", "jsonrpc", "2.0", "method",
-                                        "notifications/progress", "params", "progressToken", x->progress_token,
-                                        "progress", ++x->progress_count, "message", last_line(bytes, size)));
+        x->carrier->notify(x,
+                           mcp_notification("notifications/progress",
+                                            json_pack("{s:O, s:I, s:o}", "progressToken", x->progress_token, "progress",
+                                                      ++x->progress_count, "message", last_line(bytes, size))));
+}
+
+json_t *mcp_notification(const char *method, json_t *params)
+{
+        return json_pack("{s:s, s:s, s:o*}", "jsonrpc", "2.0", "method", method, "params", params);
 }
 
 /* -- life -------------------------------------------------------------------------------------------------------- */
@@ -95,18 +103,56 @@ struct mcp_exchange *mcp_exchange_new(struct daemon *d, const struct mcp_carrier
         x->carrier = carrier;
         x->carried = carried;
         x->sandbox = "default";
+        TAILQ_INIT(&x->watches);
         TAILQ_INSERT_TAIL(&d->mcp->exchanges, x, link);
         return x;
 }
 
-void mcp_exchange_free(struct mcp_exchange *x)
+/* All that belongs to the handling of the message. */
+static void forget_work(struct mcp_exchange *x)
 {
         door_done(&x->door);
+        x->door.sandbox = NULL;
+        x->door.open = NULL;
+        x->door.image = NULL;
         if (x->state_done)
                 x->state_done(x->state);
+        x->state = NULL;
+        x->state_done = NULL;
+}
+
+/* The client of a connection ends with the connection. */
+static void leave_client(struct mcp_exchange *x)
+{
+        struct mcp_client *client = x->client;
+
+        if (!client || client->listener != x)
+                return;
+        client->listener = NULL;
+        if (client->connection)
+                mcp_client_free(x->door.daemon->mcp, client);
+}
+
+void mcp_exchange_free(struct mcp_exchange *x)
+{
+        forget_work(x);
+        leave_client(x);
+        mcp_watches_free(&x->watches);
+        mcp_asked_free(x);
         TAILQ_REMOVE(&x->door.daemon->mcp->exchanges, x, link);
+        json_decref(x->inputs);
+        json_decref(x->kept);
+        json_decref(x->filter);
         json_decref(x->message);
         free(x);
+}
+
+void mcp_exchange_again(struct mcp_exchange *x)
+{
+        forget_work(x);
+        x->door.had_sandbox = 0;
+        x->tool = NULL;
+        mcp_dispatch(x);
 }
 
 static int has_deadline(const struct mcp *mcp)
@@ -114,7 +160,7 @@ static int has_deadline(const struct mcp *mcp)
         const struct mcp_exchange *x;
 
         TAILQ_FOREACH (x, &mcp->exchanges, link)
-                if (x->deadline_ns)
+                if (x->deadline_ns || x->lapse_ns)
                         return 1;
         return 0;
 }
@@ -130,6 +176,9 @@ static void on_timer(uv_timer_t *timer)
                 if (x->deadline_ns && now_ns >= x->deadline_ns) {
                         x->deadline_ns = 0;
                         x->on_deadline(x);
+                } else if (x->lapse_ns && now_ns >= x->lapse_ns) {
+                        x->lapse_ns = 0;
+                        x->carrier->lapse(x);
                 }
         }
         if (!has_deadline(mcp))
@@ -137,14 +186,27 @@ static void on_timer(uv_timer_t *timer)
 }
 
 /* The timer runs while there is a deadline: a daemon without work does not wake up. */
+void mcp_watch_clock(struct mcp *mcp)
+{
+        if (!uv_is_active((uv_handle_t *)mcp->timer))
+                uv_timer_start(mcp->timer, on_timer, TURN_MS, TURN_MS);
+}
+
 void mcp_set_deadline(struct mcp_exchange *x, uint64_t deadline_ns, void (*on_deadline)(struct mcp_exchange *x))
 {
-        uv_timer_t *timer = x->door.daemon->mcp->timer;
-
         x->deadline_ns = deadline_ns;
         x->on_deadline = on_deadline;
-        if (!uv_is_active((uv_handle_t *)timer))
-                uv_timer_start(timer, on_timer, TURN_MS, TURN_MS);
+        mcp_watch_clock(x->door.daemon->mcp);
+}
+
+/* getrandom(2) gives so few bytes whole. */
+void mcp_random_id(char ret[MCP_SESSION_SIZE])
+{
+        unsigned char bytes[(MCP_SESSION_SIZE - 1) / 2];
+
+        while (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
+                ;
+        hex_write(ret, bytes, sizeof(bytes));
 }
 
 static void on_timer_closed(uv_handle_t *timer)
@@ -167,6 +229,11 @@ int mcp_start(struct daemon *d, struct cloche_err *e)
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start the MCP API");
         }
         TAILQ_INIT(&mcp->exchanges);
+        TAILQ_INIT(&mcp->clients);
+        TAILQ_INIT(&mcp->posts);
+        TAILQ_INIT(&mcp->errands);
+        while (getrandom(mcp->key, sizeof(mcp->key), 0) != sizeof(mcp->key))
+                ;
         uv_timer_init(&d->loop, timer);
         timer->data = mcp;
         uv_unref((uv_handle_t *)timer);
@@ -180,6 +247,11 @@ void mcp_stop(struct daemon *d)
         if (!d->mcp)
                 return;
         uv_close((uv_handle_t *)d->mcp->timer, on_timer_closed);
+        mcp_web_stop(d->mcp);
+        while (!TAILQ_EMPTY(&d->mcp->errands))
+                mcp_errand_free(TAILQ_FIRST(&d->mcp->errands));
+        while (!TAILQ_EMPTY(&d->mcp->clients))
+                mcp_client_free(d->mcp, TAILQ_FIRST(&d->mcp->clients));
         json_decref(d->mcp->tools);
         free(d->mcp);
         d->mcp = NULL;
@@ -196,6 +268,7 @@ static unsigned status_of(const struct mcp_exchange *x, enum mcp_error code)
         case MCP_INVALID_REQUEST:
         case MCP_HEADER_MISMATCH:
         case MCP_BAD_VERSION:
+        case MCP_NO_CAPABILITY:
                 return 400;
         case MCP_NO_METHOD:
                 return x->is_modern ? 404 : 200;
@@ -296,7 +369,7 @@ void mcp_exchange_begin(struct mcp_exchange *x, const char *text, size_t size)
                            "the message is none of JSON-RPC 2.0: expected jsonrpc, method, and id, a text or an "
                            "integer, and params, an object");
         else if (!x->method)
-                x->carrier->answer(x, 202, NULL); /* a response: nothing was asked */
+                mcp_on_response(x);
         else if (mcp_envelope_check(x))
                 mcp_dispatch(x);
 }

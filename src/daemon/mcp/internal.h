@@ -41,19 +41,40 @@ enum mcp_error {
         MCP_INTERNAL = -32603,
         MCP_NO_RESOURCE = -32002, /* of the earlier era */
         MCP_HEADER_MISMATCH = -32020,
+        MCP_NO_CAPABILITY = -32021, /* the client's */
         MCP_BAD_VERSION = -32022,
 };
 
+/* Levels of log messages, the least severe first. */
+enum mcp_level {
+        MCP_DEBUG,
+        MCP_INFO,
+        MCP_NOTICE,
+        MCP_WARNING,
+        MCP_ERROR,
+        MCP_CRITICAL,
+        MCP_ALERT,
+        MCP_EMERGENCY,
+        MCP_SILENCE /* the client wants none */
+};
+
+struct mcp_asked;
+struct mcp_client;
 struct mcp_exchange;
 struct mcp_tool;
+struct mcp_watch;
 struct http_request;
+TAILQ_HEAD(mcp_watches, mcp_watch);
 
 /* The way of messages to the client. */
 struct mcp_carrier {
         /* The last message, stolen; NULL: the client's message needs none. status: for HTTP. The
          * exchange may be freed. */
         void (*answer)(struct mcp_exchange *x, unsigned status, json_t *message);
-        void (*notify)(struct mcp_exchange *x, json_t *message); /* stolen */
+        /* A message before it, stolen. 0: the client takes none with this request. */
+        int (*notify)(struct mcp_exchange *x, json_t *message);
+        /* x->lapse_ns has come: nobody fetches the answer. */
+        void (*lapse)(struct mcp_exchange *x);
         /* A header that repeats a part of the message; NULL: it is absent. NULL: there are none. */
         const char *(*header)(const struct mcp_exchange *x, const char *name);
 };
@@ -66,8 +87,10 @@ struct mcp_exchange {
         TAILQ_ENTRY(mcp_exchange) link;
         const struct mcp_carrier *carrier;
         void *carried;                        /* of the carrier */
-        const void *connection;               /* that its client has for itself; NULL: none */
+        uint64_t connection;                  /* that its client has for itself; 0: none */
         const char *session;                  /* the id that its client sent; NULL: none */
+        char new_session[MCP_SESSION_SIZE];   /* that initialize makes; "": none */
+        struct mcp_client *client;            /* of the earlier era; NULL: unknown */
         const char *sandbox;                  /* of tools that name none */
         const json_t *tools;                  /* the names of those that are served; NULL: all */
         int is_read_only;                     /* serve only tools that change nothing */
@@ -77,9 +100,14 @@ struct mcp_exchange {
         json_t *progress_token;    /* borrowed; NULL: the client wants no progress */
         uint64_t progress_ns;      /* when it was last sent; 0: never */
         json_int_t progress_count; /* of notifications */
-        int is_stream;             /* of the carrier: an answer was begun */
         uint64_t deadline_ns;      /* 0: none */
         void (*on_deadline)(struct mcp_exchange *x);
+        uint64_t lapse_ns;          /* 0: its client is there */
+        struct mcp_asked *asked;    /* questions to the client that are open; NULL: none */
+        json_t *inputs;             /* answers of the client by key; NULL: none were asked for */
+        json_t *kept;               /* the state that was kept with the questions; NULL: none */
+        json_t *filter;             /* of subscriptions/listen; NULL: it is another method */
+        struct mcp_watches watches; /* of that */
         /* Callbacks of the open request to the core. */
         mcp_then then, fail; /* fail: NULL: the tool returns the error */
         void (*on_event)(struct mcp_exchange *x, const char *event, const json_t *about, const struct buf *attachments);
@@ -90,14 +118,36 @@ struct mcp_exchange {
         void (*state_done)(void *state);
 };
 
+#define MCP_KEY_BYTES 32
 struct mcp {
         TAILQ_HEAD(mcp_exchanges, mcp_exchange) exchanges;
+        TAILQ_HEAD(mcp_clients, mcp_client) clients; /* the one that was used last is the last */
+        unsigned client_count;
+        TAILQ_HEAD(mcp_posts, mcp_post) posts;
+        TAILQ_HEAD(mcp_errands, mcp_errand) errands;
         json_t *tools; /* of tools/list, all */
         uv_timer_t *timer;
+        unsigned char key[MCP_KEY_BYTES]; /* of request states */
+};
+
+/* A client of the earlier era: a connection, or a session of HTTP. Forgetting one costs it its
+ * level of log messages and its subscriptions. */
+struct mcp_client {
+        TAILQ_ENTRY(mcp_client) link;
+        int64_t principal;
+        uint64_t connection; /* 0: it has a session */
+        char session[MCP_SESSION_SIZE];
+        int is_over;                   /* the session was ended by its client */
+        json_t *capabilities;          /* NULL: unknown */
+        enum mcp_level level;          /* of log messages */
+        struct mcp_exchange *listener; /* takes messages that answer no request; NULL: none */
+        struct mcp_watches watches;    /* resources that it subscribed to */
 };
 
 /* -- messages (exchange.c) --------------------------------------------------------------------------------------- */
 
+/* An id that nobody guesses. */
+void mcp_random_id(char ret[MCP_SESSION_SIZE]);
 /* NULL: out of memory. */
 struct mcp_exchange *mcp_exchange_new(struct daemon *d, const struct mcp_carrier *carrier, void *carried,
                                       int64_t principal);
@@ -107,6 +157,13 @@ void mcp_exchange_free(struct mcp_exchange *x);
 void mcp_exchange_begin(struct mcp_exchange *x, const char *text, size_t size);
 /* params: stolen; "sandbox" is added. then gets the result. */
 void mcp_call(struct mcp_exchange *x, const char *method, json_t *params, const struct buf *attachments, mcp_then then);
+
+/* Handle the message once more, with the answers of the client in x->inputs. */
+void mcp_exchange_again(struct mcp_exchange *x);
+/* x->lapse_ns was set. */
+void mcp_watch_clock(struct mcp *mcp);
+/* A notification as a message; params: stolen. */
+json_t *mcp_notification(const char *method, json_t *params);
 
 /* Give up the open request to the core. */
 void mcp_call_off(struct mcp_exchange *x);
@@ -124,6 +181,70 @@ void mcp_refuse_with(struct mcp_exchange *x, unsigned status, enum mcp_error cod
 /* An error as a message, without the id of a request. */
 json_t *mcp_error_message(enum mcp_error code, const char *text);
 
+/* -- clients of the earlier era (client.c) ----------------------------------------------------------------------- */
+
+/* The client of this message; NULL: it has neither connection nor session, or is not known. */
+struct mcp_client *mcp_client_find(const struct mcp_exchange *x);
+/* The same, which is made if it is not known; NULL: no session, out of memory, or too many. */
+struct mcp_client *mcp_client_of(struct mcp_exchange *x);
+void mcp_client_free(struct mcp *mcp, struct mcp_client *client);
+/* From x: both are of one client. */
+int mcp_is_same_client(const struct mcp_exchange *x, const struct mcp_exchange *other);
+/* The capabilities that the client declared; NULL: none. */
+const json_t *mcp_capabilities(const struct mcp_exchange *x);
+
+/* -- work that goes on without its client (errand.c) --------------------------------------------------------------- */
+
+struct mcp_errand {
+        struct door door; /* first: the hooks cast it */
+        TAILQ_ENTRY(mcp_errand) link;
+        void (*then)(struct mcp_errand *errand, const struct door_reply *reply);
+        struct mcp_exchange *x; /* that waits for it; NULL: none, or its client has gone */
+        char *target;
+        unsigned tries;
+};
+
+/* For the caller of a door; NULL: out of memory. It has no sandbox yet. */
+struct mcp_errand *mcp_errand_new(const struct door *like);
+void mcp_errand_free(struct mcp_errand *errand);
+/* The message waits for the errand, and may go before it ends. */
+void mcp_errand_answers(struct mcp_errand *errand, struct mcp_exchange *x);
+/* params: stolen. then NULL: free it after that. */
+void mcp_errand_call(struct mcp_errand *errand, const char *method, json_t *params,
+                     void (*then)(struct mcp_errand *errand, const struct door_reply *reply));
+/* One call, whose result nobody needs; params: stolen. */
+void mcp_send_off(const struct door *like, const char *sandbox, const char *method, json_t *params);
+
+/* -- questions to the client (ask.c) ------------------------------------------------------------------------------ */
+
+/* The client's answer to a question, of the form that its method prescribes; NULL: it is not
+ * asked yet, or the answer has another form. */
+const json_t *mcp_input(const struct mcp_exchange *x, const char *key, const char *method);
+/* Ask the client, and handle the message again when its answers are there. questions: {method,
+ * params} by key, stolen. kept: comes back in x->kept, stolen; NULL: nothing. */
+void mcp_ask(struct mcp_exchange *x, json_t *questions, json_t *kept);
+/* Refuse the request if the client lacks the capability; true if it did. */
+int mcp_refuse_incapable(struct mcp_exchange *x, const char *capability);
+/* Read the answers that the request of the later era carries. 0: it was refused. */
+int mcp_inputs_take(struct mcp_exchange *x);
+/* A response of the client, to a question. */
+void mcp_on_response(struct mcp_exchange *x);
+void mcp_asked_free(struct mcp_exchange *x);
+
+/* -- messages that answer no request (notify.c) ------------------------------------------------------------------- */
+
+/* A log message, if the client wants it. text: stolen. */
+void mcp_log(struct mcp_exchange *x, enum mcp_level level, const char *logger, json_t *text);
+/* The list of tools, prompts or resources has changed. */
+void mcp_list_changed(struct daemon *d, const char *list);
+void mcp_on_set_level(struct mcp_exchange *x);
+void mcp_on_subscribe(struct mcp_exchange *x);
+void mcp_on_unsubscribe(struct mcp_exchange *x);
+void mcp_on_listen(struct mcp_exchange *x);
+void mcp_watches_free(struct mcp_watches *watches);
+/* Let x take the messages of its client. 0: the client is not known. */
+int mcp_listen(struct mcp_exchange *x);
+
 /* -- the envelope (envelope.c) ----------------------------------------------------------------------------------- */
 
 /* Versions that a client may ask for, the newest first. */
@@ -135,6 +256,8 @@ int mcp_envelope_check(struct mcp_exchange *x);
 /* Add the members that the era prescribes for each result. */
 void mcp_envelope_complete(const struct mcp_exchange *x, json_t *result);
 json_t *mcp_server_info(void);
+/* A member of _meta whose name has the protocol's prefix; NULL: absent. */
+json_t *mcp_meta(const struct mcp_exchange *x, const char *name);
 
 /* -- methods (methods.c) ----------------------------------------------------------------------------------------- */
 
@@ -146,6 +269,11 @@ json_t *mcp_cached(const struct mcp_exchange *x, json_t *result, int is_fixed);
 /* True if the request was refused, because it has a cursor: each list is one page. */
 int mcp_refuse_cursor(struct mcp_exchange *x);
 
+/* Call it when no request is open: answers that nobody fetched are dropped. (web.c) */
+void mcp_web_stop(struct mcp *mcp);
+/* Let the client fetch the rest of the answer by another request. 0: it cannot. (web.c) */
+int mcp_break_off(struct mcp_exchange *x);
+
 /* -- resources and prompts (resources.c, prompts.c) -------------------------------------------------------------- */
 
 void mcp_on_resources_list(struct mcp_exchange *x);
@@ -156,6 +284,19 @@ void mcp_on_prompts_get(struct mcp_exchange *x);
 void mcp_on_complete(struct mcp_exchange *x);
 /* The URI of a file; path: absolute. */
 json_t *mcp_file_uri(const char *sandbox, const char *path);
+/* The sandbox and the path of the URI of a file, for the caller to free. 0: it is no such URI. */
+int mcp_file_of(const char *uri, char **ret_sandbox, char **ret_path);
+
+/* -- fixtures of the conformance tests (fixtures.c) --------------------------------------------------------------- */
+
+/* Each of these does nothing unless the daemon has --conformance. 1: the request was a
+ * fixture's. */
+int mcp_fixture_call(struct mcp_exchange *x);
+int mcp_fixture_prompt(struct mcp_exchange *x);
+int mcp_fixture_resource(struct mcp_exchange *x);
+/* Add those of a list of tools, prompts, resources or resourceTemplates. */
+void mcp_fixtures_list(const struct mcp_exchange *x, const char *list, json_t *add_to);
+int mcp_fixture_has(const struct mcp_exchange *x, const char *uri);
 
 /* -- tools ------------------------------------------------------------------------------------------------------- */
 
@@ -167,13 +308,18 @@ enum mcp_argument_type {
         ARGUMENT_LANGUAGE,
         ARGUMENT_STREAM,
         ARGUMENT_EDITS,
+        ARGUMENT_TEXTS,
+        ARGUMENT_NETWORK,
+        ARGUMENT_ARRAY,
+        ARGUMENT_OBJECT,
+        ARGUMENT_ANY_LANGUAGE,
 };
 
 enum mcp_tool_symbol {
 #define MCP_TOOL(symbol, name, title, hints, description) MCP_##symbol,
 #define MCP_ARGUMENT(symbol, name, type, need, least, most, doc)
 #define MCP_MEMBER(symbol, name, schema, need, doc)
-#include "tools.def"
+#include "daemon/mcp/tools/tools.def"
 #undef MCP_TOOL
 #undef MCP_ARGUMENT
 #undef MCP_MEMBER
@@ -214,7 +360,12 @@ void mcp_checkpoint(struct mcp_exchange *x);
 void mcp_rollback(struct mcp_exchange *x);
 void mcp_expose_port(struct mcp_exchange *x);
 void mcp_explain_denial(struct mcp_exchange *x);
+void mcp_set_network(struct mcp_exchange *x);
+void mcp_call_function(struct mcp_exchange *x);
 
+/* Ask the user whether a sandbox may have this network. 0: the answer is not there, or was no: the
+ * message is answered, or will be handled again. */
+int mcp_network_is_granted(struct mcp_exchange *x, const json_t *network);
 /* A process of the core as the tools show it; a new reference. */
 json_t *mcp_process_of(const json_t *process);
 
@@ -252,6 +403,8 @@ void mcp_output_take(struct mcp_exchange *x, struct mcp_output *output, const ch
 int mcp_output_is_short(const struct mcp_output *output);
 void mcp_output_done(struct mcp_output *output);
 
+/* Reasons of the daemon's for a failure, such as the network policy; they are logged as well. */
+void mcp_add_warnings(struct mcp_exchange *x, json_t *content, const json_t *ended);
 extern const char *const mcp_image_types[];                /* those that models take, the best first; NULL ends them */
 json_t *mcp_image_block(const char *mime, json_t *base64); /* base64: stolen */
 json_t *mcp_text_block(const json_t *text);                /* text: borrowed */

@@ -17,6 +17,9 @@ int mcp_start(struct daemon *d, struct cloche_err *e);
  * that was not started. */
 void mcp_stop(struct daemon *d);
 
+/* The daemon is about to end: streams without a request end. */
+void mcp_leave(struct daemon *d);
+
 /* True if the path is that of this API, and the daemon serves it over HTTP. */
 int mcp_is_path(const struct daemon *d, const char *path);
 /* Answer a request that was refused before it came here. */

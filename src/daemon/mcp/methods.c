@@ -31,22 +31,46 @@ int mcp_refuse_cursor(struct mcp_exchange *x)
         return has_cursor;
 }
 
-static json_t *capabilities(void)
+/* Only fixtures change the lists of tools and prompts while the daemon runs. */
+static json_t *capabilities(const struct mcp_exchange *x)
 {
-        return json_pack("{s:{}, s:{}, s:{}, s:{}}", "completions", "prompts", "resources", "tools");
+        int changes = x->door.daemon->options.is_conformance;
+
+        return json_pack("{s:{}, s:{}, s:{s:b}, s:{s:b}, s:{s:b}}", "completions", "logging", "prompts", "listChanged",
+                         changes, "resources", "subscribe", 1, "tools", "listChanged", changes);
+}
+
+/* A client of HTTP gets a session. Without one it has neither log messages nor subscriptions, and
+ * cannot be asked. */
+static void remember_client(struct mcp_exchange *x)
+{
+        struct mcp_client *client;
+
+        if (!x->connection) {
+                mcp_random_id(x->new_session);
+                x->session = x->new_session;
+                x->client = NULL;
+        }
+        client = mcp_client_of(x);
+        if (!client)
+                return;
+        json_decref(client->capabilities);
+        client->capabilities = json_deep_copy(json_object_get(x->params, "capabilities"));
+        client->level = MCP_SILENCE;
 }
 
 static void on_initialize(struct mcp_exchange *x)
 {
         const char *asked = mcp_text(x->params, "protocolVersion");
 
-        if (!asked)
+        if (!asked) {
                 mcp_refuse(x, MCP_BAD_PARAMS, "params.protocolVersion is missing, expected a version such as %s",
                            mcp_legacy_version(NULL));
-        else
-                mcp_answer(x, json_pack("{s:s, s:o, s:o, s:s}", "protocolVersion", mcp_legacy_version(asked),
-                                        "capabilities", capabilities(), "serverInfo", mcp_server_info(), "instructions",
-                                        instructions));
+                return;
+        }
+        remember_client(x);
+        mcp_answer(x, json_pack("{s:s, s:o, s:o, s:s}", "protocolVersion", mcp_legacy_version(asked), "capabilities",
+                                capabilities(x), "serverInfo", mcp_server_info(), "instructions", instructions));
 }
 
 static void on_discover(struct mcp_exchange *x)
@@ -54,7 +78,7 @@ static void on_discover(struct mcp_exchange *x)
         mcp_answer(x,
                    mcp_cached(x,
                               json_pack("{s:o, s:o, s:o, s:s}", "supportedVersions", mcp_versions(), "capabilities",
-                                        capabilities(), "serverInfo", mcp_server_info(), "instructions", instructions),
+                                        capabilities(x), "serverInfo", mcp_server_info(), "instructions", instructions),
                               1));
 }
 
@@ -71,6 +95,7 @@ static void on_tools_list(struct mcp_exchange *x)
         if (mcp_refuse_cursor(x))
                 return;
         tools = json_array();
+        mcp_fixtures_list(x, "tools", tools);
         json_array_foreach (x->door.daemon->mcp->tools, i, tool)
                 if (mcp_tool_is_served(x, i))
                         json_array_append(tools, tool);
@@ -86,6 +111,8 @@ static void on_tools_call(struct mcp_exchange *x)
                 mcp_refuse(x, MCP_BAD_PARAMS, "params.name is missing, expected the name of a tool");
                 return;
         }
+        if (!mcp_inputs_take(x) || mcp_fixture_call(x))
+                return;
         x->tool = mcp_tool_find(x, name);
         x->arguments = json_object_get(x->params, "arguments");
         if (!x->tool)
@@ -98,15 +125,6 @@ static void on_tools_call(struct mcp_exchange *x)
 
 /* -- notifications ----------------------------------------------------------------------------------------------- */
 
-static int is_of_same_client(const struct mcp_exchange *x, const struct mcp_exchange *other)
-{
-        if (x == other || x->door.principal != other->door.principal)
-                return 0;
-        if (x->connection)
-                return x->connection == other->connection;
-        return x->session && other->session && !other->connection && strcmp(x->session, other->session) == 0;
-}
-
 /* A request that was cancelled has no answer. */
 static void on_cancelled(struct mcp_exchange *x)
 {
@@ -114,7 +132,7 @@ static void on_cancelled(struct mcp_exchange *x)
         struct mcp_exchange *other;
 
         TAILQ_FOREACH (other, &x->door.daemon->mcp->exchanges, link)
-                if (id && other->id && is_of_same_client(x, other) && json_equal(other->id, id)) {
+                if (id && other->id && mcp_is_same_client(x, other) && json_equal(other->id, id)) {
                         mcp_call_off(other);
                         other->carrier->answer(other, 202, NULL);
                         break;
@@ -147,6 +165,10 @@ static const struct method {
         {"prompts/list", LEGACY | MODERN, 0, mcp_on_prompts_list},
         {"prompts/get", LEGACY | MODERN, 0, mcp_on_prompts_get},
         {"completion/complete", LEGACY | MODERN, 0, mcp_on_complete},
+        {"logging/setLevel", LEGACY, 0, mcp_on_set_level},
+        {"resources/subscribe", LEGACY, 0, mcp_on_subscribe},
+        {"resources/unsubscribe", LEGACY, 0, mcp_on_unsubscribe},
+        {"subscriptions/listen", MODERN, 0, mcp_on_listen},
         {"notifications/cancelled", LEGACY | MODERN, 1, on_cancelled},
 };
 

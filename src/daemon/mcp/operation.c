@@ -58,7 +58,7 @@ static void answer(struct mcp_exchange *x, unsigned status, json_t *message)
         job_free(job);
 }
 
-static void notify(struct mcp_exchange *x, json_t *message)
+static int notify(struct mcp_exchange *x, json_t *message)
 {
         static const struct buf none = {0};
         const struct mcp_job *job = x->carried;
@@ -71,6 +71,7 @@ static void notify(struct mcp_exchange *x, json_t *message)
         free(text);
         json_decref(about);
         json_decref(message);
+        return 1;
 }
 
 static void on_cancel(struct client_pending *pending)
@@ -114,11 +115,15 @@ int mcp_operate(const struct client_request *request, json_t **ret, struct cloch
         client_pending_add(&job->pending, &kind, request);
         job->pending.daemon->request_bytes += job->bytes;
         x = job->exchange;
-        x->connection = request->client;
+        x->connection = request->client->number;
         x->is_read_only = json_is_true(json_object_get(job->params, "readOnly"));
         x->tools = json_object_get(job->params, "tools");
         if (mcp_text(job->params, "sandbox"))
                 x->sandbox = mcp_text(job->params, "sandbox");
-        mcp_exchange_begin(x, json_string_value(message), json_string_length(message)); /* the job may be freed */
+        if (message)
+                mcp_exchange_begin(x, json_string_value(message),
+                                   json_string_length(message)); /* the job may be freed */
+        else if (!mcp_listen(x))
+                answer(x, 202, NULL);
         return 1;
 }

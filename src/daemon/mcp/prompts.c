@@ -68,6 +68,7 @@ void mcp_on_prompts_list(struct mcp_exchange *x)
                 json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:o}", "name", prompts[i].name, "title",
                                                       prompts[i].title, "description", prompts[i].description,
                                                       "arguments", arguments_of(&prompts[i])));
+        mcp_fixtures_list(x, "prompts", list);
         mcp_answer(x, mcp_cached(x, json_pack("{s:o}", "prompts", list), 1));
 }
 
@@ -98,6 +99,8 @@ void mcp_on_prompts_get(struct mcp_exchange *x)
         const struct prompt *prompt = find_prompt(mcp_text(x->params, "name"));
         const json_t *arguments = json_object_get(x->params, "arguments");
 
+        if (!mcp_inputs_take(x) || mcp_fixture_prompt(x))
+                return;
         if (!prompt) {
                 mcp_refuse(x, MCP_BAD_PARAMS, "there is no such prompt (prompts/list has them)");
                 return;

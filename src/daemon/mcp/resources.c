@@ -106,6 +106,24 @@ static const struct kind *kind_of(const char *path, char **ret_part)
         return NULL;
 }
 
+int mcp_file_of(const char *uri, char **ret_sandbox, char **ret_path)
+{
+        const char *name = strncmp(uri, SCHEME, strlen(SCHEME)) == 0 ? uri + strlen(SCHEME) : "",
+                   *slash = strchr(name, '/');
+        char *part = NULL;
+
+        if (!slash || kind_of(slash + 1, &part) != &kinds[0]) {
+                free(part);
+                return 0;
+        }
+        *ret_sandbox = strndup(name, (size_t)(slash - name));
+        *ret_path = malloc(strlen(part) + 2);
+        if (*ret_path)
+                sprintf(*ret_path, "/%s", part);
+        free(part);
+        return *ret_sandbox && *ret_path;
+}
+
 /* -- reading ----------------------------------------------------------------------------------------------------- */
 
 static void no_such_resource(struct mcp_exchange *x, const char *why)
@@ -206,7 +224,7 @@ void mcp_on_resources_read(struct mcp_exchange *x)
                 mcp_refuse(x, MCP_BAD_PARAMS, "params.uri is missing, expected the URI of a resource");
                 return;
         }
-        if (!begin(x))
+        if (mcp_fixture_resource(x) || !begin(x))
                 return;
         reading = x->state;
         name = strncmp(uri, SCHEME, strlen(SCHEME)) == 0 ? uri + strlen(SCHEME) : "";
@@ -231,6 +249,7 @@ void mcp_on_resource_templates(struct mcp_exchange *x)
         for (const struct kind *k = kinds; k->template; k++)
                 json_array_append_new(templates, json_pack("{s:s, s:s, s:s, s:s*}", "uriTemplate", k->template, "name",
                                                            k->name, "title", k->title, "mimeType", k->mime));
+        mcp_fixtures_list(x, "resourceTemplates", templates);
         mcp_answer(x, mcp_cached(x, json_pack("{s:o}", "resourceTemplates", templates), 1));
 }
 
@@ -273,6 +292,7 @@ static void on_listing(struct mcp_exchange *x, const struct door_reply *reply)
         for (size_t i = 0; i < count && i < LISTED; i++)
                 json_array_append_new(resources, resource_of(x, files[i]));
         free(files);
+        mcp_fixtures_list(x, "resources", resources);
         mcp_answer(x, mcp_cached(x, json_pack("{s:o}", "resources", resources), 0));
 }
 
@@ -284,10 +304,14 @@ static void on_unlisted(struct mcp_exchange *x, const struct door_reply *reply)
 /* The files of the sandbox that tools use by default, the newest first. */
 void mcp_on_resources_list(struct mcp_exchange *x)
 {
+        json_t *none;
+
         if (mcp_refuse_cursor(x))
                 return;
         if (!sandboxes_has(x->door.daemon->sandboxes, x->door.principal, x->sandbox)) {
-                mcp_answer(x, mcp_cached(x, json_pack("{s:[]}", "resources"), 0));
+                none = json_array();
+                mcp_fixtures_list(x, "resources", none);
+                mcp_answer(x, mcp_cached(x, json_pack("{s:o}", "resources", none), 0));
                 return;
         }
         x->door.sandbox = strdup(x->sandbox);

@@ -1,6 +1,6 @@
 /* The tools edit_file and search_files. Runs in: cloched-engine, on its loop, with the rights of
  * the daemon's user. */
-#include "internal.h"
+#include "daemon/mcp/internal.h"
 
 #include "base/utf8.h"
 

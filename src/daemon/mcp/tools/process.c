@@ -1,6 +1,6 @@
 /* The tools for processes in the background. Runs in: cloched-engine, on its loop, with the rights
  * of the daemon's user. */
-#include "internal.h"
+#include "daemon/mcp/internal.h"
 
 #include "base/clock.h"
 

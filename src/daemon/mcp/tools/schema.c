@@ -1,6 +1,6 @@
 /* The tools as tools/list shows them, and the checks of arguments, both from tools.def. Runs in:
  * cloched-engine, on its loop, with the rights of the daemon's user. */
-#include "internal.h"
+#include "daemon/mcp/internal.h"
 
 #include "base/err.h"
 
@@ -59,6 +59,7 @@ static const struct mcp_tool tools[] = {
 
 static void (*const handlers[MCP_TOOL_COUNT])(struct mcp_exchange *x) = {
         [MCP_RUN_CODE] = mcp_run_code,
+        [MCP_CALL_FUNCTION] = mcp_call_function,
         [MCP_RUN_COMMAND] = mcp_run_command,
         [MCP_READ_OUTPUT] = mcp_read_output,
         [MCP_SEND_INPUT] = mcp_send_input,
@@ -76,6 +77,7 @@ static void (*const handlers[MCP_TOOL_COUNT])(struct mcp_exchange *x) = {
         [MCP_CHECKPOINT] = mcp_checkpoint,
         [MCP_ROLLBACK] = mcp_rollback,
         [MCP_EXPOSE_PORT] = mcp_expose_port,
+        [MCP_SET_NETWORK] = mcp_set_network,
         [MCP_EXPLAIN_DENIAL] = mcp_explain_denial,
 };
 
@@ -104,6 +106,18 @@ static json_t *language_names(const struct daemon *d)
         return names;
 }
 
+#define TEXTS "{\"type\":\"array\",\"items\":{\"type\":\"string\",\"minLength\":1},\"maxItems\":1000}"
+
+static json_t *all_language_names(const struct daemon *d)
+{
+        json_t *names = json_array(), *language;
+        size_t i;
+
+        json_array_foreach (d->languages.list, i, language)
+                json_array_append(names, json_object_get(language, "name"));
+        return names;
+}
+
 static json_t *schema_of(const struct daemon *d, const struct argument *a)
 {
         switch (a->type) {
@@ -126,6 +140,18 @@ static json_t *schema_of(const struct daemon *d, const struct argument *a)
                                   0, NULL);
         case ARGUMENT_LANGUAGE:
                 return json_pack("{s:s, s:o}", "type", "string", "enum", language_names(d));
+        case ARGUMENT_ANY_LANGUAGE:
+                return json_pack("{s:s, s:o}", "type", "string", "enum", all_language_names(d));
+        case ARGUMENT_TEXTS:
+                return json_loads(TEXTS, 0, NULL);
+        case ARGUMENT_NETWORK:
+                return json_loads("{\"type\":\"object\",\"properties\":{\"allow\":" TEXTS ",\"deny\":" TEXTS
+                                  "},\"required\":[\"allow\"],\"additionalProperties\":false}",
+                                  0, NULL);
+        case ARGUMENT_ARRAY:
+                return json_pack("{s:s}", "type", "array");
+        case ARGUMENT_OBJECT:
+                return json_pack("{s:s}", "type", "object");
         }
         return NULL;
 }
@@ -278,6 +304,24 @@ static int are_edits(const json_t *value)
         return json_array_size(value) > 0 && json_array_size(value) <= 100;
 }
 
+static int are_texts(const json_t *value)
+{
+        for (size_t i = 0; i < json_array_size(value); i++) {
+                const json_t *item = json_array_get(value, i);
+
+                if (json_string_length(item) == 0 || strlen(json_string_value(item)) != json_string_length(item))
+                        return 0;
+        }
+        return json_is_array(value) && json_array_size(value) <= 1000;
+}
+
+static int is_network(const json_t *value)
+{
+        const json_t *allow = json_object_get(value, "allow"), *deny = json_object_get(value, "deny");
+
+        return are_texts(allow) && (!deny || are_texts(deny)) && json_object_size(value) == 1u + (deny != NULL);
+}
+
 static int is_stream(const char *name)
 {
         return name && (strcmp(name, "stdout") == 0 || strcmp(name, "stderr") == 0);
@@ -328,6 +372,27 @@ static int check_value(const struct daemon *d, const struct argument *a, const j
                                                   "'%s' must be 1 to 100 objects of old, new and all: a text that is "
                                                   "not empty, a text, true or false",
                                                   a->name);
+        case ARGUMENT_TEXTS:
+                return are_texts(value) ? 0
+                                        : err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                                  "'%s' must be an array of at most 1000 texts", a->name);
+        case ARGUMENT_NETWORK:
+                return is_network(value) ? 0
+                                         : err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                                   "'%s' must be an object of allow and deny, arrays of at most 1000 "
+                                                   "texts",
+                                                   a->name);
+        case ARGUMENT_ARRAY:
+                return json_is_array(value) ? 0
+                                            : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%s' must be an array", a->name);
+        case ARGUMENT_OBJECT:
+                return json_is_object(value) ? 0
+                                             : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%s' must be an object", a->name);
+        case ARGUMENT_ANY_LANGUAGE:
+                if (!json_is_string(value) || !languages_find(&d->languages, json_string_value(value)))
+                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
+                                       "'%s' must be one of the languages that tools/list names for it", a->name);
+                return 0;
         case ARGUMENT_LANGUAGE:
                 if (!json_is_string(value) || !has_language(d, json_string_value(value)))
                         return err_set(e, CLOCHE_E_INVALID_ARGUMENT,

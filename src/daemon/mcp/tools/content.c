@@ -1,6 +1,6 @@
 /* Results of tools: bounded texts, blocks of content, failures. Runs in: cloched-engine, on its
  * loop, with the rights of the daemon's user. */
-#include "internal.h"
+#include "daemon/mcp/internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -152,6 +152,17 @@ void mcp_add_text(json_t *content, const json_t *text)
                 json_array_append_new(content, mcp_text_block(text));
 }
 
+void mcp_add_warnings(struct mcp_exchange *x, json_t *content, const json_t *ended)
+{
+        json_t *warnings = json_object_get(ended, "warnings"), *warning;
+        size_t i;
+
+        json_array_foreach (warnings, i, warning) {
+                mcp_add_text(content, warning);
+                mcp_log(x, MCP_WARNING, "network", json_incref(warning));
+        }
+}
+
 void mcp_tool_answer(struct mcp_exchange *x, json_t *content, json_t *structured, int is_error)
 {
         mcp_answer(x, json_pack("{s:o, s:o*, s:b}", "content", content, "structuredContent", structured, "isError",
@@ -166,16 +177,54 @@ void mcp_tool_answer_text(struct mcp_exchange *x, json_t *text, json_t *structur
 
 /* -- failures ---------------------------------------------------------------------------------------------------- */
 
+/* Words of the core for callers of operations, and those for agents, who have tools. */
+static const struct {
+        const char *core, *agent;
+} words[] = {
+        {"send the rest by process.input", "send the rest by send_input"},
+        {" (process.start with stdin)", ""},
+        {" (process.kill)", " (stop_process)"},
+        {" (process.list lists them)", " (list_processes lists them)"},
+        {" (sandbox.list lists them)", " (list_sandboxes lists them)"},
+        {" (sandbox.stop)", " (delete_sandbox)"},
+        {"delete one (session.delete)", "use one that is there"},
+        {" (session.list lists them)", ""},
+        {"delete one (context.delete)", "use one that is there"},
+        {" (context.list lists them)", ""},
+        {" (context.restart)", ""},
+        {" (context.create with forkable, context create --forkable)", ": leave 'context' out"},
+        {", delete it (snapshot.delete)", ""},
+        {" (snapshot.list lists them)", " (checkpoint makes one)"},
+        {"port.expose", "expose_port"},
+};
+
+static json_t *in_words_of_agents(const char *text)
+{
+        for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+                const char *at = strstr(text, words[i].core);
+
+                if (at)
+                        return json_sprintf("%.*s%s%s", (int)(at - text), text, words[i].agent,
+                                            at + strlen(words[i].core));
+        }
+        return json_valid_text(text, strlen(text));
+}
+
 /* The arguments name a thing that does not exist, or are not permitted. */
 static int is_fault_of_arguments(enum cloche_code code)
 {
-        return code == CLOCHE_E_INVALID_ARGUMENT || code == CLOCHE_E_NOT_FOUND || code == CLOCHE_E_UNKNOWN_LANGUAGE;
+        return code == CLOCHE_E_INVALID_ARGUMENT || code == CLOCHE_E_NOT_FOUND || code == CLOCHE_E_FILE_NOT_FOUND ||
+               code == CLOCHE_E_UNKNOWN_LANGUAGE;
 }
 
 void mcp_tool_fail(struct mcp_exchange *x, const struct cloche_err *e)
 {
-        if (is_fault_of_arguments(e->code))
-                mcp_refuse(x, MCP_BAD_PARAMS, "%s", e->msg);
-        else
-                mcp_tool_answer_text(x, json_valid_text(e->msg, strlen(e->msg)), NULL, 1);
+        json_t *text = in_words_of_agents(e->msg);
+
+        if (!is_fault_of_arguments(e->code)) {
+                mcp_tool_answer_text(x, text, NULL, 1);
+                return;
+        }
+        mcp_refuse(x, MCP_BAD_PARAMS, "%s", text ? json_string_value(text) : e->msg);
+        json_decref(text);
 }

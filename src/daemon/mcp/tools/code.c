@@ -1,7 +1,8 @@
 /* The tool run_code: a cell in a context. Runs in: cloched-engine, on its loop, with the rights of
  * the daemon's user. */
-#include "internal.h"
+#include "daemon/mcp/internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,12 +16,26 @@ struct cell {
         size_t image_count, image_bytes;
         int is_short; /* images are left out */
         int is_made;  /* the context was made for it */
+        /* For a fresh one: contexts that go with it. */
+        struct mcp_exchange *x;
+        char *sandbox, *base, *copy;
 };
+
+/* A client that goes leaves no contexts behind. */
+static void drop_context(struct cell *cell, char *name)
+{
+        if (name)
+                mcp_send_off(&cell->x->door, cell->sandbox, "context.delete", json_pack("{s:s}", "context", name));
+        free(name);
+}
 
 static void cell_done(void *state)
 {
         struct cell *cell = state;
 
+        drop_context(cell, cell->base);
+        drop_context(cell, cell->copy);
+        free(cell->sandbox);
         mcp_output_done(&cell->output);
         json_decref(cell->displays);
         json_decref(cell->result);
@@ -209,8 +224,9 @@ static const char *status_of(const json_t *ended)
         return json_is_object(json_object_get(ended, "error")) ? "error" : "ok";
 }
 
-static json_t *content_of(const struct cell *cell, const json_t *structured)
+static json_t *content_of(struct mcp_exchange *x, const json_t *structured, const json_t *ended)
 {
+        const struct cell *cell = x->state;
         json_t *content = json_array(), *shown;
         size_t i;
 
@@ -220,6 +236,7 @@ static json_t *content_of(const struct cell *cell, const json_t *structured)
         json_array_foreach (cell->displays, i, shown)
                 json_array_append(content, json_object_get(shown, "block"));
         mcp_add_text(content, json_object_get(json_object_get(structured, "error"), "traceback"));
+        mcp_add_warnings(x, content, ended);
         if (json_array_size(content) == 0)
                 json_array_append_new(content, json_pack("{s:s, s:s}", "type", "text", "text", "(no output)"));
         return content;
@@ -236,7 +253,7 @@ static void on_ended(struct mcp_exchange *x, const struct door_reply *reply)
                                        error_of(ended), "execution_count", json_object_get(ended, "executionCount"),
                                        "duration_ms", json_object_get(ended, "durationMs"), "truncated", is_short);
 
-        mcp_tool_answer(x, content_of(cell, structured), structured, strcmp(status_of(ended), "ok") != 0);
+        mcp_tool_answer(x, content_of(x, structured, ended), structured, strcmp(status_of(ended), "ok") != 0);
 }
 
 /* -- the cell ---------------------------------------------------------------------------------------------------- */
@@ -267,15 +284,17 @@ static void on_failed(struct mcp_exchange *x, const struct door_reply *reply)
 
 static void run(struct mcp_exchange *x)
 {
+        const struct cell *cell = x->state;
         json_t *context = json_object_get(x->arguments, "context"),
                *language = context ? NULL : json_object_get(x->arguments, "language");
 
         x->on_event = on_event;
         x->fail = on_failed;
         mcp_call(x, "context.run",
-                 json_pack("{s:O, s:O*, s:O*, s:I, s:b, s:b, s:i}", "code", json_object_get(x->arguments, "code"),
-                           "context", context, "language", language, "timeoutMs",
-                           mcp_count(x, "timeout_s", TIMEOUT_S) * 1000, "stream", 1, "restart", 1, "outputBytes", 0),
+                 json_pack("{s:O, s:o*, s:O*, s:I, s:b, s:b, s:i}", "code", json_object_get(x->arguments, "code"),
+                           "context", cell->copy ? json_string(cell->copy) : json_incref(context), "language",
+                           cell->copy ? NULL : language, "timeoutMs", mcp_count(x, "timeout_s", TIMEOUT_S) * 1000,
+                           "stream", 1, "restart", 1, "outputBytes", 0),
                  NULL, on_ended);
 }
 
@@ -291,6 +310,59 @@ static void on_found(struct mcp_exchange *x, const struct door_reply *reply)
                 run(x);
 }
 
+/* -- fresh cells ------------------------------------------------------------------------------------------------- */
+
+/* The copy has a copy of the workspace too: files stay as they were. */
+static void on_copied(struct mcp_exchange *x, const struct door_reply *reply)
+{
+        struct cell *cell = x->state;
+        const char *name = mcp_text(json_array_get(json_object_get(reply->result, "contexts"), 0), "context");
+
+        cell->copy = name ? strdup(name) : NULL;
+        drop_context(cell, cell->base);
+        cell->base = NULL;
+        if (cell->copy)
+                run(x);
+        else
+                mcp_refuse(x, MCP_INTERNAL, "out of memory");
+}
+
+static void copy(struct mcp_exchange *x, json_t *context)
+{
+        mcp_call(x, "context.fork", json_pack("{s:o}", "context", context), NULL, on_copied);
+}
+
+static void on_base(struct mcp_exchange *x, const struct door_reply *reply)
+{
+        const struct cell *cell = x->state;
+
+        (void)reply;
+        copy(x, json_string(cell->base));
+}
+
+/* A copy of the named context, or of a new one. The name is ours: it is deleted even if the answer
+ * never came. */
+static void run_fresh(struct mcp_exchange *x)
+{
+        struct cell *cell = x->state;
+        json_t *context = json_object_get(x->arguments, "context");
+        char id[MCP_SESSION_SIZE];
+
+        cell->sandbox = strdup(x->door.sandbox);
+        mcp_random_id(id);
+        if (!context && asprintf(&cell->base, "fresh-%s", id) < 0)
+                cell->base = NULL;
+        if (!cell->sandbox || (!context && !cell->base))
+                mcp_refuse(x, MCP_INTERNAL, "out of memory");
+        else if (context)
+                copy(x, json_incref(context));
+        else
+                mcp_call(x, "context.create",
+                         json_pack("{s:s, s:O*, s:b}", "context", cell->base, "language",
+                                   json_object_get(x->arguments, "language"), "forkable", 1),
+                         NULL, on_base);
+}
+
 void mcp_run_code(struct mcp_exchange *x)
 {
         struct cell *cell = calloc(1, sizeof(*cell));
@@ -303,6 +375,11 @@ void mcp_run_code(struct mcp_exchange *x)
         cell->displays = json_array();
         x->state = cell;
         x->state_done = cell_done;
+        cell->x = x;
+        if (json_is_true(json_object_get(x->arguments, "fresh"))) {
+                run_fresh(x);
+                return;
+        }
         if (!json_object_get(x->arguments, "context") || !json_object_get(x->arguments, "language")) {
                 run(x);
                 return;

@@ -1,6 +1,6 @@
 /* The tools for sandboxes themselves. Runs in: cloched-engine, on its loop, with the rights of the
  * daemon's user. */
-#include "internal.h"
+#include "daemon/mcp/internal.h"
 
 #include "daemon/images/names.h"
 #include "daemon/images/program.h"
@@ -47,6 +47,8 @@ static json_t *options_of(const struct mcp_exchange *x)
 
         if (memory_mb)
                 json_object_set_new(params, "limits", json_pack("{s:I}", "memoryBytes", memory_mb << 20));
+        if (json_object_get(x->arguments, "network"))
+                json_object_set(params, "network", json_object_get(x->arguments, "network"));
         if (lifetime_s) {
                 json_object_set_new(params, "lifetimeMs", json_integer(lifetime_s * 1000));
                 json_object_set_new(params, "endAction", json_string("delete"));
@@ -75,8 +77,11 @@ static void on_image(void *data, const json_t *result, const struct cloche_err *
 
 void mcp_create_sandbox(struct mcp_exchange *x)
 {
-        const json_t *image = json_object_get(x->arguments, "image");
+        json_t *image = json_object_get(x->arguments, "image"), *network = json_object_get(x->arguments, "network");
         struct cloche_err e = {0};
+
+        if (network && x->door.daemon->options.is_mcp_ask && !mcp_network_is_granted(x, network))
+                return;
 
         if (!json_object_get(x->arguments, "sandbox"))
                 rename_door(x, NULL);
@@ -149,75 +154,107 @@ void mcp_checkpoint(struct mcp_exchange *x)
                  NULL, on_snapshot);
 }
 
-/* A sandbox that takes the place of the earlier one only when it is complete: if it cannot be
- * made, the earlier one goes on. */
-struct rollback {
-        char *name;
-};
+/* A sandbox takes the place of the earlier one only when it is complete: if it cannot be made, the
+ * earlier one goes on. All of it happens whether the client waits or not. */
+#define RENAMES 3 /* others may make a sandbox of the name meanwhile, which is replaced too */
 
-static void rollback_done(void *state)
+static void fail_rollback(struct mcp_errand *errand, const struct cloche_err *e)
 {
-        struct rollback *rollback = state;
+        struct mcp_exchange *x = errand->x;
 
-        free(rollback->name);
-        free(rollback);
-}
-
-static void on_renamed(struct mcp_exchange *x, const struct door_reply *reply)
-{
-        mcp_tool_answer_text(x,
-                             json_sprintf("the sandbox %s has the files of %s; its processes and interpreters have "
-                                          "ended",
-                                          mcp_text(reply->result, "sandbox"), mcp_text(x->arguments, "checkpoint")),
-                             sandbox_of(reply->result), 0);
-}
-
-/* The earlier one is gone by now. */
-static void on_not_renamed(struct mcp_exchange *x, const struct door_reply *reply)
-{
-        mcp_tool_answer_text(x,
-                             json_sprintf("the files of the checkpoint are in the sandbox %s, which could not get its "
-                                          "name: %s",
-                                          x->door.sandbox, reply->e->msg),
-                             NULL, 1);
-}
-
-static void on_removed(struct mcp_exchange *x, const struct door_reply *reply)
-{
-        struct rollback *rollback = x->state;
-        json_t *name = json_string(x->door.sandbox);
-
-        (void)reply;
-        rename_door(x, rollback->name);
-        rollback->name = NULL;
-        x->fail = on_not_renamed;
-        mcp_call(x, "sandbox.rename", json_pack("{s:o}", "name", name), NULL, on_renamed);
-}
-
-static void on_restored(struct mcp_exchange *x, const struct door_reply *reply)
-{
-        const char *made = mcp_text(reply->result, "sandbox"), *name = mcp_text(x->arguments, "sandbox");
-        struct rollback *rollback = x->state;
-
-        rollback->name = made ? strdup(made) : NULL;
-        rename_door(x, strdup(name ? name : x->sandbox));
-        if (!rollback->name || !x->door.sandbox)
-                mcp_refuse(x, MCP_INTERNAL, "out of memory");
+        errand->x = NULL;
+        if (x) {
+                x->state_done = NULL;
+                mcp_tool_fail(x, e);
+        }
+        if (errand->door.sandbox) /* it was made, and is of no use */
+                mcp_errand_call(errand, "sandbox.delete", json_object(), NULL);
         else
-                mcp_call(x, "sandbox.delete", json_object(), NULL, on_removed);
+                mcp_errand_free(errand);
+}
+
+static void swap_names(struct mcp_errand *errand)
+{
+        char *made = errand->door.sandbox;
+
+        errand->door.sandbox = errand->target;
+        errand->target = made;
+        errand->door.had_sandbox = 0;
+}
+
+static void answer_rollback(struct mcp_errand *errand, const json_t *sandbox)
+{
+        struct mcp_exchange *x = errand->x;
+
+        if (x) {
+                x->state_done = NULL;
+                errand->x = NULL;
+                mcp_tool_answer_text(x,
+                                     json_sprintf("the sandbox %s has the files of %s; its processes and interpreters "
+                                                  "have ended",
+                                                  mcp_text(sandbox, "sandbox"), mcp_text(x->arguments, "checkpoint")),
+                                     sandbox_of(sandbox), 0);
+        }
+        mcp_errand_free(errand);
+}
+
+static void remove_earlier(struct mcp_errand *errand);
+
+static void on_renamed(struct mcp_errand *errand, const struct door_reply *reply)
+{
+        if (!reply->e)
+                answer_rollback(errand, reply->result);
+        else if (++errand->tries < RENAMES)
+                remove_earlier(errand);
+        else
+                fail_rollback(errand, reply->e);
+}
+
+static void on_removed(struct mcp_errand *errand, const struct door_reply *reply)
+{
+        swap_names(errand);
+        if (reply->e)
+                fail_rollback(errand, reply->e);
+        else
+                mcp_errand_call(errand, "sandbox.rename", json_pack("{s:s}", "name", errand->target), on_renamed);
+}
+
+static void remove_earlier(struct mcp_errand *errand)
+{
+        swap_names(errand);
+        mcp_errand_call(errand, "sandbox.delete", json_object(), on_removed);
+}
+
+static void on_restored(struct mcp_errand *errand, const struct door_reply *reply)
+{
+        const char *made = mcp_text(reply->result, "sandbox");
+        struct cloche_err e = {0};
+
+        errand->door.sandbox = made ? strdup(made) : NULL;
+        if (errand->door.sandbox) {
+                remove_earlier(errand);
+                return;
+        }
+        if (!reply->e)
+                err_os(&e, CLOCHE_E_RESOURCE, ENOMEM, "go back to a checkpoint");
+        fail_rollback(errand, reply->e ? reply->e : &e);
 }
 
 void mcp_rollback(struct mcp_exchange *x)
 {
-        x->state = calloc(1, sizeof(struct rollback));
-        x->state_done = x->state ? rollback_done : NULL;
-        if (!x->state) {
+        struct mcp_errand *errand = mcp_errand_new(&x->door);
+
+        if (errand)
+                errand->target = strdup(x->door.sandbox);
+        if (!errand || !errand->target) {
+                if (errand)
+                        mcp_errand_free(errand);
                 mcp_refuse(x, MCP_INTERNAL, "out of memory");
                 return;
         }
-        rename_door(x, NULL);
-        mcp_call(x, "sandbox.create", json_pack("{s:O}", "snapshot", json_object_get(x->arguments, "checkpoint")), NULL,
-                 on_restored);
+        mcp_errand_answers(errand, x);
+        mcp_errand_call(errand, "sandbox.create",
+                        json_pack("{s:O}", "snapshot", json_object_get(x->arguments, "checkpoint")), on_restored);
 }
 
 /* -- ports ------------------------------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* The tool run_command. Runs in: cloched-engine, on its loop, with the rights of the daemon's
  * user. */
-#include "internal.h"
+#include "daemon/mcp/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,23 +29,14 @@ static void on_event(struct mcp_exchange *x, const char *event, const json_t *ab
         mcp_output_take(x, &command->output, event, about, attachments);
 }
 
-/* Reasons of the daemon's for a failure, such as the network policy. */
-static void add_warnings(json_t *content, const json_t *ended)
-{
-        const json_t *warnings = json_object_get(ended, "warnings");
-
-        for (size_t i = 0; i < json_array_size(warnings); i++)
-                mcp_add_text(content, json_array_get(warnings, i));
-}
-
-static json_t *content_of(const json_t *structured, const json_t *ended)
+static json_t *content_of(struct mcp_exchange *x, const json_t *structured, const json_t *ended)
 {
         json_t *content = json_array(), *line;
         json_int_t code = json_integer_value(json_object_get(structured, "exit_code"));
 
         mcp_add_text(content, json_object_get(structured, "stdout"));
         mcp_add_text(content, json_object_get(structured, "stderr"));
-        add_warnings(content, ended);
+        mcp_add_warnings(x, content, ended);
         if (code == 0 && json_array_size(content) > 0)
                 return content;
         line = json_is_true(json_object_get(structured, "timed_out"))
@@ -67,7 +58,7 @@ static void on_ended(struct mcp_exchange *x, const struct door_reply *reply)
                           "timed_out", json_object_get(ended, "timedOut"), "truncated", is_short, "cwd",
                           json_object_get(ended, "cwd"), "output", is_short ? json_object_get(ended, "output") : NULL);
 
-        mcp_tool_answer(x, content_of(structured, ended), structured, json_integer_value(code) != 0);
+        mcp_tool_answer(x, content_of(x, structured, ended), structured, json_integer_value(code) != 0);
 }
 
 static void run(struct mcp_exchange *x);
