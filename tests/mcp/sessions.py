@@ -1,0 +1,229 @@
+"""Messages of MCP to the client: questions, log messages, changes of files, and streams that are fetched again."""
+import json
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+from messages import META, MODERN, Http, Stdio, call, modern, request
+from cloche import equal
+from rpc import Daemon
+
+VERSION = "2025-11-25"
+ASKED = {**META, "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
+
+
+def hello(**capabilities):
+    return request("initialize", protocolVersion=VERSION, capabilities=capabilities, clientInfo={"name": "x", "version": "1"})
+
+
+class Stream:
+    """Events of one answer."""
+
+    def __init__(self, http, body, verb="POST", **headers):
+        self.connection = http.open(body, verb, **headers)
+        self.answer = self.connection.getresponse()
+        equal((self.answer.status, self.answer.headers["Content-Type"]), (200, "text/event-stream"))
+        self.last = None
+
+    def event(self):
+        """Id and text of the next one; None: the stream has ended."""
+        fields = {}
+        while (line := self.answer.readline()) not in (b"\n", b""):
+            name, _, value = line.decode().rstrip("\n").partition(": ")
+            fields[name] = value
+        if not line:
+            return None
+        if "data" not in fields:  # a comment
+            return self.event()
+        self.last = fields.get("id", self.last)
+        return fields["data"]
+
+    def message(self):
+        text = self.event()
+        return json.loads(text) if text else text if text is None else self.message()  # the first may be empty
+
+    def close(self):
+        self.answer.close()
+        self.connection.close()
+
+
+class Session:
+    """A client of the earlier era over HTTP."""
+
+    def __init__(self, http, **capabilities):
+        self.http = http
+        _, names, self.started = http.send(hello(**capabilities))
+        self.headers = {"Mcp-Session-Id": names["mcp-session-id"], "MCP-Protocol-Version": VERSION}
+
+    def ask(self, message):
+        return self.http.ask(message, **self.headers)
+
+    def stream(self, message, verb="POST", **headers):
+        return Stream(self.http, message, verb, **self.headers, **headers)
+
+    def send(self, message, verb="POST", **headers):
+        return self.http.send(message, verb, **self.headers, **headers)[0]
+
+
+def code_of(answer):
+    return answer["error"]["code"]
+
+
+def check_watches(http):
+    session = Session(http)
+    session.ask(call("run_command", command="mkdir -p dir; echo one > dir/file"))
+    uri = "cloche://default/files/workspace/dir/file"
+    listener = session.stream(None, "GET")
+    equal(listener.event(), "")  # the point from which the stream can be resumed
+    equal(session.ask(request("resources/subscribe", uri=uri))["result"], {})
+    equal(session.ask(request("resources/subscribe", uri=uri))["result"], {})  # again: the same
+    session.ask(call("run_command", command="echo other > dir/other; echo two > dir/new; mv dir/new dir/file"))
+    told = listener.message()
+    equal((told["method"], told["params"]), ("notifications/resources/updated", {"uri": uri}))
+    for bad in ("cloche://nobody/files/etc/passwd", "cloche://default/files/workspace/none/file", "cloche://default/processes/x/stdout", "file:///etc"):
+        equal(code_of(session.ask(request("resources/subscribe", uri=bad))), -32602, bad)
+    equal(session.ask(request("resources/unsubscribe", uri=uri))["result"], {})
+    again = session.stream(None, "GET")  # takes the place of the first
+    equal(again.event(), "")
+    while listener.event() is not None:  # changes until it was unsubscribed
+        pass
+    equal(session.send(None, "DELETE"), 204)
+    equal(again.event(), None)
+    equal([session.send(request("ping")), session.send(None, "DELETE"), session.send(None, "GET")], [404, 404, 404])
+    equal(code_of(http.ask(request("resources/subscribe", uri=uri))), -32602)  # it has no session
+
+
+def check_later_watches(http):
+    uri = "cloche://default/files/workspace/dir/file"
+    wanted = {"toolsListChanged": True, "resourceSubscriptions": [uri, "cloche://nobody/files/x"], "unknown": True}
+    listener = Stream(http, modern("subscriptions/listen", "listen", notifications=wanted), **{"MCP-Protocol-Version": MODERN, "Mcp-Method": "subscriptions/listen"})
+    tag = {"io.modelcontextprotocol/subscriptionId": "listen"}
+    told = listener.message()
+    equal((told["method"], told["params"]), ("notifications/subscriptions/acknowledged", {"notifications": {"toolsListChanged": True, "resourceSubscriptions": [uri]}, "_meta": tag}))
+    http.ask(call("run_command", command="echo three > dir/file"))
+    told = listener.message()
+    equal((told["method"], told["params"]), ("notifications/resources/updated", {"uri": uri, "_meta": tag}))
+    for bad in ({}, {"notifications": 1}, {"notifications": {"resourceSubscriptions": [1]}}):
+        equal(code_of(http.ask_modern(modern("subscriptions/listen", **bad))[1]), -32602)
+    return listener  # it ends with the daemon
+
+
+def check_resumption(http):
+    session, other = Session(http), Session(http)
+    message = call("run_command", 7, command="echo begun; until [ -e go ]; do sleep 0.01; done; echo on; exit 3")
+    message["params"]["_meta"] = {"progressToken": 1}
+    stream = session.stream(message)
+    equal(stream.event(), "")
+    equal(stream.message()["params"]["message"], "begun")
+    last = stream.last
+    stream.close()  # the client loses its connection
+    equal(other.send(None, "GET", Last_Event_ID=last), 404)
+    resumed = session.stream(None, "GET", Last_Event_ID=last)
+    session.ask(call("run_command", command="touch go", session="side"))
+    answers = []
+    while (told := resumed.message()) is not None:
+        answers.append(told)
+    equal((answers[-1]["id"], answers[-1]["result"]["structuredContent"]["exit_code"]), (7, 3))
+    equal(session.send(None, "GET", Last_Event_ID=last), 404)  # it was fetched
+
+
+def answer_to(asked, **result):
+    return {"jsonrpc": "2.0", "id": asked["id"], "result": result}
+
+
+def check_questions(http):
+    session = Session(http, elicitation={})
+    http.ask(call("create_sandbox", sandbox="asked"))
+
+    def ask(**result):
+        stream = session.stream(call("set_network", allow=["a.example:443"], sandbox="asked"))
+        asked = stream.message()
+        equal(asked["method"], "elicitation/create")
+        assert '["a.example:443"]' in asked["params"]["message"] and "asked" in asked["params"]["message"], asked
+        equal(session.send({"jsonrpc": "2.0", "id": "no-such", "result": {}}), 202)  # to nothing
+        equal(session.send(answer_to(asked, **result)), 202)
+        return stream.message()
+
+    equal(ask(action="accept", content={"permit": True})["result"]["structuredContent"]["network"]["allow"], ["a.example:443"])
+    for refusal in ({"action": "decline"}, {"action": "cancel"}, {"action": "accept", "content": {"permit": False}}, {"action": "accept"}):
+        assert ask(**refusal)["result"]["isError"], refusal
+    stream = session.stream(call("set_network", allow=[], sandbox="asked"))
+    session.send({"jsonrpc": "2.0", "id": stream.message()["id"], "error": {"code": 1, "message": "not now"}})
+    assert "not now" in stream.message()["error"]["message"]
+    for client in (Session(http).ask, http.ask):  # without the capability, and without a session
+        refused = client(call("set_network", allow=["b.example"], sandbox="asked"))["result"]
+        assert refused["isError"] and "elicitation" in refused["content"][0]["text"], refused
+    equal(code_of(session.ask(call("set_network", allow=[], sandbox="never-made"))), -32602)
+    stream = session.stream(call("create_sandbox", sandbox="with-network", network={"allow": ["c.example"]}))
+    session.send(answer_to(stream.message(), action="decline"))
+    assert stream.message()["result"]["isError"]
+    assert "with-network" not in [box["sandbox"] for box in http.ask(call("list_sandboxes"))["result"]["structuredContent"]["sandboxes"]]
+    denied = session.ask(call("explain_denial", host="d.example", sandbox="asked"))["result"]["structuredContent"]
+    assert "set_network" in denied["remedy"], denied
+
+
+def check_later_questions(http):
+    def ask(allow, **more):
+        message = call("set_network", allow=allow, sandbox="asked")
+        message["params"].update(_meta=ASKED, **more)
+        return http.ask_modern(message)
+
+    yes = {"network": {"action": "accept", "content": {"permit": True}}}
+    first = ask(["e.example"])[1]["result"]
+    equal((first["resultType"], list(first["inputRequests"])), ("input_required", ["network"]))
+    state = first["requestState"]
+    for more in ({"inputResponses": yes}, {"requestState": state}, {"requestState": state, "inputResponses": {"network": 1}}, {"requestState": state, "inputResponses": {"network": {"action": "perhaps"}}}):
+        equal(ask(["e.example"], **more)[1]["result"]["resultType"], "input_required", more)
+    for allow, more in ((["f.example"], {"requestState": state}), (["e.example"], {"requestState": state + "A"}), (["e.example"], {"requestState": "0" + state[1:]}), (["e.example"], {"requestState": 1}), (["e.example"], {"requestState": state, "inputResponses": []})):
+        equal(code_of(ask(allow, **{"inputResponses": yes, **more})[1]), -32602, (allow, more))
+    done = ask(["e.example"], requestState=state, inputResponses=yes)[1]["result"]
+    equal((done["resultType"], done["structuredContent"]["network"]["allow"]), ("complete", ["e.example"]))
+    status, refused = http.ask_modern({**(message := call("set_network", allow=[], sandbox="asked")), "params": {**message["params"], "_meta": META}})
+    equal((status, code_of(refused), refused["error"]["data"]), (400, -32021, {"requiredCapabilities": {"elicitation": {}}}))
+
+
+def check_log(http):
+    session = Session(http)
+    equal(code_of(session.ask(request("logging/setLevel", level="loud"))), -32602)
+    for level, count in (("error", 0), ("debug", 1)):
+        equal(session.ask(request("logging/setLevel", level=level))["result"], {})
+        message = call("run_command", command="exec 3<>/dev/tcp/refused.example/443", session=f"log-{level}", sandbox="asked")
+        if count:
+            stream = session.stream(message)
+            told = stream.message()
+            equal((told["method"], told["params"]["level"], told["params"]["logger"]), ("notifications/message", "warning", "network"))
+            assert "refused.example" in told["params"]["data"], told
+            equal(stream.message()["result"]["isError"], True)
+        else:
+            assert session.ask(message)["result"]["isError"]
+
+
+def check_lines(daemon):
+    with Stdio("--socket", daemon.path, "--sandbox", "lines") as stdio:
+        stdio.ask(hello(elicitation={}))
+        stdio.ask(call("write_file", path="file", text=""))
+        asked = stdio.ask(call("set_network", 9, allow=["g.example"]))
+        equal(asked["method"], "elicitation/create")
+        done = stdio.ask(answer_to(asked, action="accept", content={"permit": True}))
+        equal((done["id"], done["result"]["structuredContent"]["network"]["allow"]), (9, ["g.example"]))
+        uri = "cloche://lines/files/workspace/file"
+        equal(stdio.ask(request("resources/subscribe", uri=uri))["result"], {})
+        stdio.write(call("write_file", 5, path="file", text="x"))
+        told = [stdio.read(), stdio.read()]  # in any order
+        while not {5, uri} <= {one.get("id") or one["params"]["uri"] for one in told}:
+            told.append(stdio.read())
+
+
+def test_messages_to_the_client():
+    with Daemon("--mcp", "--mcp-ask", tcp=True) as daemon:
+        http = Http(daemon)
+        check_watches(http)
+        listener = check_later_watches(http)
+        for check in (check_resumption, check_questions, check_later_questions, check_log):
+            check(http)
+        check_lines(daemon)
+        assert daemon.stop() == 0, daemon.log_text()
+        while (told := listener.message())["method" if "method" in told else "id"] == "notifications/resources/updated":
+            pass
+        equal((told["id"], told["result"]["resultType"], listener.event()), ("listen", "complete", None))
