@@ -175,7 +175,7 @@ def check_later_questions(http):
     state = first["requestState"]
     for more in ({"inputResponses": yes}, {"requestState": state}, {"requestState": state, "inputResponses": {"network": 1}}, {"requestState": state, "inputResponses": {"network": {"action": "perhaps"}}}):
         equal(ask(["e.example"], **more)[1]["result"]["resultType"], "input_required", more)
-    for allow, more in ((["f.example"], {"requestState": state}), (["e.example"], {"requestState": state + "A"}), (["e.example"], {"requestState": "0" + state[1:]}), (["e.example"], {"requestState": 1}), (["e.example"], {"requestState": state, "inputResponses": []})):
+    for allow, more in ((["f.example"], {"requestState": state}), (["e.example"], {"requestState": state + "A"}), (["e.example"], {"requestState": f"{int(state[0], 16) ^ 1:x}{state[1:]}"}), (["e.example"], {"requestState": 1}), (["e.example"], {"requestState": state, "inputResponses": []})):
         equal(code_of(ask(allow, **{"inputResponses": yes, **more})[1]), -32602, (allow, more))
     done = ask(["e.example"], requestState=state, inputResponses=yes)[1]["result"]
     equal((done["resultType"], done["structuredContent"]["network"]["allow"]), ("complete", ["e.example"]))
@@ -215,14 +215,65 @@ def check_lines(daemon):
             told.append(stdio.read())
 
 
+TASKS = {**META, "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}}
+
+
+def with_meta(message, meta):
+    message["params"]["_meta"] = meta
+    return message
+
+
+def begin_tasks(http):
+    """Calls that become tasks when they have run for ten seconds."""
+    def begin(sandbox, command):
+        message = with_meta(call("run_command", command=command, sandbox=sandbox), TASKS)
+        return http.open(message, MCP_Protocol_Version=MODERN, Mcp_Method="tools/call", Mcp_Name="run_command", Mcp_Param_Sandbox=sandbox)
+
+    return [begin("tasked", "until [ -e go ]; do sleep 0.1; done; exit 4"), begin("killed", "echo $BASHPID > pid; exec sleep 600"), begin("failed", "exec sleep 600")]
+
+
+def check_tasks(http, begun):
+    def ask(method, task, **more):
+        return http.ask_modern(with_meta(request(method, taskId=task, **more), TASKS), Mcp_Name=task)
+
+    def wait(task):
+        while (told := ask("tasks/get", task)[1]["result"])["status"] == "working":
+            pass
+        return told
+
+    made = [json.loads(connection.getresponse().read())["result"] for connection in begun]
+    for task in made:
+        equal((task["resultType"], task["status"], "result" in task, "requestState" in task), ("task", "working", False, False))
+        assert task["ttlMs"] > 0 and task["pollIntervalMs"] > 0 and task["createdAt"] <= task["lastUpdatedAt"], task
+    first, killed, failed = [task["taskId"] for task in made]
+    equal(ask("tasks/get", first)[1]["result"]["status"], "working")
+    http.ask(call("write_file", path="go", text="", sandbox="tasked"))
+    done = wait(first)
+    equal((done["status"], done["result"]["isError"], done["result"]["structuredContent"]["exit_code"]), ("completed", True, 4))
+    pid = http.ask(call("read_file", path="pid", sandbox="killed"))["result"]["structuredContent"]["text"].strip()
+    equal(set(ask("tasks/cancel", killed)[1]["result"]), {"resultType", "_meta"})
+    gone = http.ask(call("run_command", command=f"while [ -e /proc/{pid} ]; do :; done", session="watch", sandbox="killed"))  # it ends only when the command was killed
+    equal((gone["result"]["isError"], ask("tasks/get", killed)[1]["result"]["status"], ask("tasks/cancel", killed)[0]), (False, "cancelled", 200))
+    http.ask(call("delete_sandbox", sandbox="failed"))
+    ended = wait(failed)
+    assert ended["status"] in ("failed", "completed") and ("error" in ended or ended["result"]["isError"]), ended
+    equal(ask("tasks/update", first, inputResponses={})[1]["result"]["resultType"], "complete")
+    equal(code_of(ask("tasks/get", "none")[1]), -32602)
+    status, refused = http.ask_modern(with_meta(request("tasks/get", taskId=first), META), Mcp_Name=first)
+    equal((status, code_of(refused)), (400, -32021))
+    equal(list(http.ask_modern(modern("server/discover"))[1]["result"]["capabilities"]["extensions"]), ["io.modelcontextprotocol/tasks"])
+
+
 def test_messages_to_the_client():
     with Daemon("--mcp", "--mcp-ask", tcp=True) as daemon:
         http = Http(daemon)
+        begun = begin_tasks(http)
         check_watches(http)
         listener = check_later_watches(http)
         for check in (check_resumption, check_questions, check_later_questions, check_log):
             check(http)
         check_lines(daemon)
+        check_tasks(http, begun)
         assert daemon.stop() == 0, daemon.log_text()
         while (told := listener.message())["method" if "method" in told else "id"] == "notifications/resources/updated":
             pass

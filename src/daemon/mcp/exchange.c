@@ -160,7 +160,7 @@ static int has_deadline(const struct mcp *mcp)
         const struct mcp_exchange *x;
 
         TAILQ_FOREACH (x, &mcp->exchanges, link)
-                if (x->deadline_ns || x->lapse_ns)
+                if (x->deadline_ns || x->lapse_ns || x->task_ns)
                         return 1;
         return 0;
 }
@@ -179,6 +179,9 @@ static void on_timer(uv_timer_t *timer)
                 } else if (x->lapse_ns && now_ns >= x->lapse_ns) {
                         x->lapse_ns = 0;
                         x->carrier->lapse(x);
+                } else if (x->task_ns && now_ns >= x->task_ns) {
+                        x->task_ns = 0;
+                        mcp_task_begin(x);
                 }
         }
         if (!has_deadline(mcp))
@@ -232,6 +235,7 @@ int mcp_start(struct daemon *d, struct cloche_err *e)
         TAILQ_INIT(&mcp->clients);
         TAILQ_INIT(&mcp->posts);
         TAILQ_INIT(&mcp->errands);
+        TAILQ_INIT(&mcp->tasks);
         while (getrandom(mcp->key, sizeof(mcp->key), 0) != sizeof(mcp->key))
                 ;
         uv_timer_init(&d->loop, timer);
@@ -247,6 +251,7 @@ void mcp_stop(struct daemon *d)
         if (!d->mcp)
                 return;
         uv_close((uv_handle_t *)d->mcp->timer, on_timer_closed);
+        mcp_tasks_free(d->mcp);
         mcp_web_stop(d->mcp);
         while (!TAILQ_EMPTY(&d->mcp->errands))
                 mcp_errand_free(TAILQ_FIRST(&d->mcp->errands));
@@ -298,6 +303,7 @@ static void refuse(struct mcp_exchange *x, unsigned status, enum mcp_error code,
                 json_object_set(message, "id", x->id);
         if (data)
                 json_object_set_new(json_object_get(message, "error"), "data", data);
+        x->task_ns = 0;
         x->carrier->answer(x, status, message);
 }
 
@@ -331,6 +337,7 @@ void mcp_answer(struct mcp_exchange *x, json_t *result)
                 return;
         }
         mcp_envelope_complete(x, result);
+        x->task_ns = 0;
         x->carrier->answer(x, 200, json_pack("{s:s, s:O, s:o}", "jsonrpc", "2.0", "id", x->id, "result", result));
 }
 

@@ -73,6 +73,9 @@ struct mcp_carrier {
         void (*answer)(struct mcp_exchange *x, unsigned status, json_t *message);
         /* A message before it, stolen. 0: the client takes none with this request. */
         int (*notify)(struct mcp_exchange *x, json_t *message);
+        /* x takes the place of the message that it carried so far. NULL: no message becomes a
+         * task. */
+        void (*adopt)(struct mcp_exchange *x);
         /* x->lapse_ns has come: nobody fetches the answer. */
         void (*lapse)(struct mcp_exchange *x);
         /* A header that repeats a part of the message; NULL: it is absent. NULL: there are none. */
@@ -103,6 +106,7 @@ struct mcp_exchange {
         uint64_t deadline_ns;      /* 0: none */
         void (*on_deadline)(struct mcp_exchange *x);
         uint64_t lapse_ns;          /* 0: its client is there */
+        uint64_t task_ns;           /* when it becomes a task; 0: never */
         struct mcp_asked *asked;    /* questions to the client that are open; NULL: none */
         json_t *inputs;             /* answers of the client by key; NULL: none were asked for */
         json_t *kept;               /* the state that was kept with the questions; NULL: none */
@@ -125,6 +129,7 @@ struct mcp {
         unsigned client_count;
         TAILQ_HEAD(mcp_posts, mcp_post) posts;
         TAILQ_HEAD(mcp_errands, mcp_errand) errands;
+        TAILQ_HEAD(mcp_tasks, mcp_task) tasks;
         json_t *tools; /* of tools/list, all */
         uv_timer_t *timer;
         unsigned char key[MCP_KEY_BYTES]; /* of request states */
@@ -214,6 +219,18 @@ void mcp_errand_call(struct mcp_errand *errand, const char *method, json_t *para
                      void (*then)(struct mcp_errand *errand, const struct door_reply *reply));
 /* One call, whose result nobody needs; params: stolen. */
 void mcp_send_off(const struct door *like, const char *sandbox, const char *method, json_t *params);
+
+/* -- tasks (task.c) -------------------------------------------------------------------------------------------------
+ */
+
+/* The call becomes a task if it runs for long and its client has tasks. */
+void mcp_task_expect(struct mcp_exchange *x);
+void mcp_task_begin(struct mcp_exchange *x);
+json_t *mcp_task_extension(void); /* for the server's capabilities */
+void mcp_on_task_get(struct mcp_exchange *x);
+void mcp_on_task_update(struct mcp_exchange *x);
+void mcp_on_task_cancel(struct mcp_exchange *x);
+void mcp_tasks_free(struct mcp *mcp);
 
 /* -- questions to the client (ask.c) ------------------------------------------------------------------------------ */
 

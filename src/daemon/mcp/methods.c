@@ -36,8 +36,9 @@ static json_t *capabilities(const struct mcp_exchange *x)
 {
         int changes = x->door.daemon->options.is_conformance;
 
-        return json_pack("{s:{}, s:{}, s:{s:b}, s:{s:b}, s:{s:b}}", "completions", "logging", "prompts", "listChanged",
-                         changes, "resources", "subscribe", 1, "tools", "listChanged", changes);
+        return json_pack("{s:{}, s:o*, s:{}, s:{s:b}, s:{s:b}, s:{s:b}}", "completions", "extensions",
+                         x->is_modern ? mcp_task_extension() : NULL, "logging", "prompts", "listChanged", changes,
+                         "resources", "subscribe", 1, "tools", "listChanged", changes);
 }
 
 /* A client of HTTP gets a session. Without one it has neither log messages nor subscriptions, and
@@ -119,8 +120,10 @@ static void on_tools_call(struct mcp_exchange *x)
                 mcp_refuse(x, MCP_BAD_PARAMS, "there is no tool '%.60s' (tools/list has them)", name);
         else if (mcp_arguments_check(x, &e) < 0)
                 mcp_refuse(x, MCP_BAD_PARAMS, "%s: %s", name, e.msg);
-        else
+        else {
+                mcp_task_expect(x); /* the tool may answer at once, and x is gone then */
                 mcp_tool_run(x);
+        }
 }
 
 /* -- notifications ----------------------------------------------------------------------------------------------- */
@@ -168,6 +171,9 @@ static const struct method {
         {"logging/setLevel", LEGACY, 0, mcp_on_set_level},
         {"resources/subscribe", LEGACY, 0, mcp_on_subscribe},
         {"resources/unsubscribe", LEGACY, 0, mcp_on_unsubscribe},
+        {"tasks/get", MODERN, 0, mcp_on_task_get},
+        {"tasks/update", MODERN, 0, mcp_on_task_update},
+        {"tasks/cancel", MODERN, 0, mcp_on_task_cancel},
         {"subscriptions/listen", MODERN, 0, mcp_on_listen},
         {"notifications/cancelled", LEGACY | MODERN, 1, on_cancelled},
 };

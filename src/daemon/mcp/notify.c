@@ -106,9 +106,12 @@ void mcp_leave(struct daemon *d)
 
         for (x = d->mcp ? TAILQ_FIRST(&d->mcp->exchanges) : NULL; x; x = next) {
                 next = TAILQ_NEXT(x, link);
-                if (x->filter)
+                if (x->filter) {
+                        mcp_watches_free(&x->watches); /* nothing follows the answer */
+                        json_decref(x->filter);
+                        x->filter = NULL;
                         mcp_answer(x, json_pack("{s:{s:O}}", "_meta", SUBSCRIPTION_ID, x->id));
-                else if (x->client && x->client->listener == x)
+                } else if (x->client && x->client->listener == x)
                         x->carrier->answer(x, 202, NULL);
         }
 }

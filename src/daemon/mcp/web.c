@@ -161,7 +161,7 @@ static int notify(struct mcp_exchange *x, json_t *message)
 {
         struct mcp_post *post = x->carried;
 
-        if (!post->is_stream && (!post->wire || !is_accepted(post->wire->request, STREAM_TYPE))) {
+        if (post->is_over || (!post->is_stream && (!post->wire || !is_accepted(post->wire->request, STREAM_TYPE)))) {
                 json_decref(message);
                 return 0;
         }
@@ -199,6 +199,13 @@ static const char *header(const struct mcp_exchange *x, const char *name)
         const struct mcp_post *post = x->carried;
 
         return post->wire ? http_request_header(post->wire->request, name) : NULL;
+}
+
+static void adopt(struct mcp_exchange *x)
+{
+        struct mcp_post *post = x->carried;
+
+        post->x = x;
 }
 
 static void lapse(struct mcp_exchange *x)
@@ -277,6 +284,7 @@ static struct mcp_post *post_new(struct daemon *d, struct http_request *request,
 {
         static const struct mcp_carrier carrier = {.answer = answer,
                                                    .notify = notify,
+                                                   .adopt = adopt,
                                                    .lapse = lapse,
                                                    .header = header};
         struct mcp_post *post = calloc(1, sizeof(*post));
