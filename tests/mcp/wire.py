@@ -510,7 +510,7 @@ COMMANDS = re.findall(r"^    (\S.+)$", PAGE, re.M)
 
 
 def test_the_commands_of_the_page():
-    configuration, *commands, served, curl = COMMANDS
+    configuration, *commands, connected, served, curl = COMMANDS
     equal(json.loads(configuration), {"mcpServers": {"cloche": {"command": "cloche", "args": ["mcp"]}}})
     with Daemon() as daemon:
         for line in commands:
@@ -521,6 +521,13 @@ def test_the_commands_of_the_page():
                 assert set(listed) <= set(TOOLS) and listed, line
     with Daemon("--mcp", tcp=True) as daemon:
         assert shlex.split(served)[0] == "cloched" and "--mcp" in served
+        assignment, *words = shlex.split(connected.replace(":7070", f":{daemon.port}"))
+        equal((assignment, words[:3]), ("CLOCHE_TOKEN_FILE=token", ["cloche", "mcp", "--connect"]))
+        with Stdio(*words[2:], env={"CLOCHE_TOKEN_FILE": daemon.token_file}) as stdio:
+            equal(structured(stdio.ask(call("run_code", code="6 * 7")))["result"], "42")
+        for url, env, words in (("https://a:1", {}, "expected http://HOST:PORT"), ("http://a", {}, "expected http://"), ("http://127.0.0.1:1", {}, "connect to the daemon"), (f"http://127.0.0.1:{daemon.port}/mcp/", {}, "token")):
+            done = cli("mcp", "--connect", url, env=env)
+            assert done.code != 0 and done.stdout == b"" and words.encode() in done.stderr, (url, done.stderr)
         done = subprocess.run(["sh", "-c", curl.replace(":7070", f":{daemon.port}")], cwd=daemon.directory, capture_output=True, text=True, timeout=HANG)
         equal(json.loads(done.stdout)["result"]["structuredContent"]["result"], "42")
 

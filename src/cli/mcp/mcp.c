@@ -4,6 +4,7 @@
 #include "cli/output/output-queue.h"
 #include "cli/sandbox/daemon-locate.h"
 #include "cli/sandbox/daemon-private.h"
+#include "connect.h"
 #include "lines.h"
 
 #include "base/clock.h"
@@ -82,12 +83,14 @@ static int wants_private(const struct cli_request *request)
 /* An option wins over CLOCHE_SOCKET. */
 static int is_named(const struct cli_request *request)
 {
-        return request->sandbox.socket || (!wants_private(request) && daemon_is_named(NULL));
+        return request->mcp.connect || request->sandbox.socket || (!wants_private(request) && daemon_is_named(NULL));
 }
 
 static int connect_daemon(struct bridge *b, struct cloche_err *e)
 {
-        int r = is_named(b->request) ? open_named(b, e) : open_private(b, e);
+        int r = b->request->mcp.connect ? mcp_connect(b->request->mcp.connect, &b->client, e)
+                : is_named(b->request)  ? open_named(b, e)
+                                        : open_private(b, e);
 
         b->is_connected = r >= 0;
         return r < 0 ? r : daemon_request(&b->client, "mcp", json_object(), NULL, 0, &b->listener, e);
@@ -316,8 +319,11 @@ static int run(struct cli_request *request)
         lines_init(&b.lines);
         output_queue_init(&b.out);
         signal(SIGPIPE, SIG_IGN);
-        if (request->sandbox.socket && wants_private(request))
-                return cli_bad("--network and --image are those of a private daemon: expected no --socket");
+        if ((request->mcp.connect || request->sandbox.socket) && wants_private(request))
+                return cli_bad("--network and --image are those of a private daemon: expected no --socket and no "
+                               "--connect");
+        if (request->mcp.connect && request->sandbox.socket)
+                return cli_bad("--connect and --socket exclude each other");
         r = connect_daemon(&b, &e);
         if (r < 0)
                 return cli_fail(&e);

@@ -53,7 +53,7 @@ struct cli_request {
                 int is_reproducible, is_uncached, is_pulled;
         } build;
         struct {
-                const char *tools, *network, *image; /* NULL: not given */
+                const char *connect, *tools, *network, *image; /* NULL: not given */
                 int is_read_only;
         } mcp;
         struct {

@@ -120,7 +120,7 @@ static void change_prompts(struct mcp_exchange *x, const struct fixture *f)
 
 /* -- questions --------------------------------------------------------------------------------------------------- */
 
-/* Those that have no answer yet. */
+/* The questions that have no answer yet. */
 static json_t *open_questions(const struct mcp_exchange *x, const struct fixture *f)
 {
         json_t *questions = parsed(f->questions), *question;

@@ -156,7 +156,7 @@ static int are_begun(const struct mcp_watches *watches)
         return 1;
 }
 
-/* Those that can be watched. */
+/* The URIs that are watched. */
 static json_t *watched(const struct mcp_watches *watches)
 {
         const struct mcp_watch *watch;
