@@ -7,7 +7,7 @@ pipe. Missing ones are installed on first use.
 The sides take turns in blocks of ten, so that a slow moment of the machine falls on all: read the
 ratios (of a side's p50 to Cloche's), not the milliseconds.
 
-Parts: create, cells, plots, memory; Cloche alone: prefix, fork. As root, for the upstream server makes pid
+Parts: create, cells, plots, memory; Cloche alone: prefix, mcp, fork. As root, for the upstream server makes pid
 namespaces."""
 import argparse
 import contextlib
@@ -17,7 +17,7 @@ import sys
 from parts import add_only, parts_of, some_of
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PARTS = ("create", "prefix", "cells", "plots", "memory", "fork")
+PARTS = ("create", "prefix", "cells", "mcp", "plots", "memory", "fork")
 PEERS = ("upstream", "jupyter", "pipe")
 
 
@@ -59,7 +59,7 @@ def main():
     options = arguments()
     os.environ["CLOCHE_BUILD"] = os.path.abspath(options.build)
     os.environ["CLOCHE_SOURCE"] = SOURCE
-    sys.path[:0] = [os.path.join(SOURCE, below) for below in ("tests/daemon", "bench/peers", "bench/clients")]
+    sys.path[:0] = [os.path.join(SOURCE, below) for below in ("tests/daemon", "tests/mcp", "bench/peers", "bench/clients")]
     import context_parts
     from context_sides import Frames, OverHttp
     from rpc import Daemon

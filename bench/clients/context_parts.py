@@ -2,7 +2,7 @@
 import contextlib
 import time
 
-from context_sides import IMPORTS, OfPrefix
+from context_sides import IMPORTS, Mcp, OfPrefix
 from sandbox_parts import BLOCK, pss_kb, timed
 from sandbox_sides import Refused, expect
 
@@ -106,6 +106,20 @@ def cells(table, sides, options):
         in_turns(table, "1+1 in a live context", sides, options.rounds, evaluates)
         in_turns(table, "a print, then 20 ms of sleep", sides, max(20, options.rounds // 4), prints)
         in_turns(table, "1 MiB of output", sides, max(20, options.rounds // 10), prints_much)
+
+
+def mcp(table, sides, options):
+    with contextlib.closing(Mcp(sides[0])) as pipe:
+        pair = [sides[0], pipe]
+        made = {side: side.make() for side in pair}
+
+        def evaluates(side):
+            ran = side.run(made[side], "1+1")
+            expect(ran.text == "2\n", ran.text)
+            return {"": ran.whole_ms}
+        in_turns(table, "1+1 by run_code over standard input", pair, max(200, options.rounds), evaluates)
+        for side, context in made.items():
+            side.drop(context)
 
 
 def plots(table, sides, options):

@@ -7,6 +7,7 @@ import subprocess
 import time
 
 import jupyter
+from messages import Stdio, call
 from measure import descendants
 from sandbox_sides import Buffered, Http, expect
 
@@ -89,6 +90,26 @@ class OfPrefix(Frames):
 
     def make(self, **more):
         return super().make(prefix=self.prefix, **more)
+
+
+class Mcp(Frames):
+    """run_code over the pipe of cloche mcp."""
+
+    name = "cloche mcp"
+
+    def __init__(self, side):
+        super().__init__(side.daemon)
+        self.pipe = Stdio("--socket", self.daemon.path, "--sandbox", "bench")
+
+    def run(self, context, code):
+        ran = Ran()
+        got = self.pipe.ask(call("run_code", code=code, context=context))["result"]["structuredContent"]
+        expect(got["status"] == "ok", got)
+        ran.says(got["stdout"] + (got["result"] + "\n" if "result" in got else ""))
+        return ran.ends()
+
+    def close(self):
+        self.pipe.end()
 
 
 class Kept:

@@ -2,6 +2,7 @@
 import json
 import os
 import sys
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
@@ -183,6 +184,23 @@ def check_later_questions(http):
     equal((status, code_of(refused), refused["error"]["data"]), (400, -32021, {"requiredCapabilities": {"elicitation": {}}}))
 
 
+def check_rollback_without_a_client(http):
+    """The client goes at once: the sandbox is replaced all the same, and no other one stays."""
+    def boxes():
+        return {box["sandbox"]: box["created_at"] for box in http.ask(call("list_sandboxes"))["result"]["structuredContent"]["sandboxes"]}
+
+    http.ask(call("write_file", path="f", text="kept", sandbox="rolled"))
+    http.ask(call("checkpoint", checkpoint="one", sandbox="rolled"))
+    http.ask(call("write_file", path="f", text="later", sandbox="rolled"))
+    before = boxes()
+    http.open(call("rollback", checkpoint="one", sandbox="rolled")).close()
+    while (after := boxes()).keys() != before.keys() or after["rolled"] == before["rolled"]:  # the runner ends what hangs
+        time.sleep(0.01)
+    equal(http.ask(call("read_file", path="f", sandbox="rolled"))["result"]["structuredContent"]["text"], "kept")
+    equal(code_of(http.ask(call("rollback", checkpoint="none", sandbox="rolled"))), -32602)
+    equal(set(boxes()), set(before))
+
+
 def check_log(http):
     session = Session(http)
     equal(code_of(session.ask(request("logging/setLevel", level="loud"))), -32602)
@@ -270,7 +288,7 @@ def test_messages_to_the_client():
         begun = begin_tasks(http)
         check_watches(http)
         listener = check_later_watches(http)
-        for check in (check_resumption, check_questions, check_later_questions, check_log):
+        for check in (check_resumption, check_questions, check_later_questions, check_log, check_rollback_without_a_client):
             check(http)
         check_lines(daemon)
         check_tasks(http, begun)
