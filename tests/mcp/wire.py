@@ -448,21 +448,31 @@ def check_cancel(stdio):
 
 
 def test_lines_of_a_private_daemon():
-    with Stdio() as stdio:
+    os.mkdir("temporary")
+    os.chmod("temporary", 0o1777)
+    with Stdio(env={"TMPDIR": os.path.abspath("temporary")}) as stdio:
         check_lines(stdio)
         check_cancel(stdio)
         [child] = open(f"/proc/{stdio.process.pid}/task/{stdio.process.pid}/children").read().split()
         denied = structured(stdio.ask(call("explain_denial", host="other.example", port=80)))
         equal((denied["allowed"], denied["remedy"]), (False, "add other.example:80 to the rules of cloche mcp --network"))
+        structured(stdio.ask(call("write_file", path="f", text="kept")))
+        structured(stdio.ask(call("checkpoint", checkpoint="one")))
+        structured(stdio.ask(call("write_file", path="f", text="later")))
+        equal(structured(stdio.ask(call("rollback", checkpoint="one")))["sandbox"], "default")
+        equal(structured(stdio.ask(call("read_file", path="f")))["text"], "kept")
         stdio.write(call("run_command", 30, command="sleep 600"))
         os.kill(int(child), 9)  # the daemon
         lost = stdio.read()
         equal((lost["id"], code_of(lost)), (30, -32603))
         assert "its sandboxes are gone" in lost["error"]["message"], lost
         equal(structured(stdio.ask(call("run_command", 31, command="ls")))["stdout"], "")  # a new one
+        structured(stdio.ask(call("checkpoint")))
+        left = set(os.listdir("temporary"))
+        equal(len(left), 2)  # that of the one that was killed too
         stdio.write(call("run_command", 32, command="echo end"))
         code, [last] = stdio.end()
-        equal((code, structured(last)["stdout"]), (0, "end\n"))
+        equal((code, structured(last)["stdout"], len(left & set(os.listdir("temporary")))), (0, "end\n", 1))
 
 
 def test_a_last_line_without_an_end():

@@ -12,6 +12,7 @@
 #include "wire/json.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -37,6 +38,7 @@ struct bridge {
         struct daemon_client client;
         struct daemon_private daemon;
         int is_connected, is_private;
+        char state_dir[PATH_MAX]; /* of the private daemon; "": none yet */
         TAILQ_HEAD(, open_request) open;
         struct lines lines;
         struct output_queue out;
@@ -47,11 +49,38 @@ struct bridge {
 
 /* -- the daemon -------------------------------------------------------------------------------------------------- */
 
+/* Checkpoints of a private daemon. It empties the directory at its end. */
+static int make_state(struct bridge *b, struct cloche_err *e)
+{
+        const char *parent = getenv("TMPDIR");
+
+        if (b->state_dir[0])
+                return 0;
+        snprintf(b->state_dir, sizeof(b->state_dir), "%s/cloche-mcp-XXXXXX",
+                 parent && *parent == '/' && strlen(parent) < PATH_MAX - 32 ? parent : "/tmp");
+        if (mkdtemp(b->state_dir))
+                return 0;
+        b->state_dir[0] = '\0';
+        return err_os(e, CLOCHE_E_RESOURCE, errno, "make a directory for checkpoints");
+}
+
+/* That of a daemon which was killed is not empty, and stays: another one has nothing of it. */
+static void leave_state(struct bridge *b)
+{
+        if (b->state_dir[0])
+                (void)rmdir(b->state_dir);
+        b->state_dir[0] = '\0';
+}
+
 static int open_private(struct bridge *b, struct cloche_err *e)
 {
         const char *network = b->request->mcp.network, *image = b->request->mcp.image;
-        const char *words[8] = {"--profile", "user", "--mcp-ask"};
-        size_t count = 3;
+        const char *words[13] = {"--profile",   "user",       "--mcp-ask",    "--temporary-state",
+                                 "--state-dir", b->state_dir, "--save-every", "0"};
+        size_t count = 8;
+
+        if (make_state(b, e) < 0)
+                return -CLOCHE_E_RESOURCE;
 
         if (network) {
                 words[count++] = "--network";
@@ -158,6 +187,7 @@ static int lose(struct bridge *b, const struct cloche_err *e)
         int r = 0;
 
         disconnect(b);
+        leave_state(b);
         snprintf(text, sizeof(text), "%s; %s", e->msg,
                  b->is_private ? "its sandboxes are gone, and the next request starts another"
                                : "the next request connects again");
@@ -325,13 +355,16 @@ static int run(struct cli_request *request)
         if (request->mcp.connect && request->sandbox.socket)
                 return cli_bad("--connect and --socket exclude each other");
         r = connect_daemon(&b, &e);
-        if (r < 0)
+        if (r < 0) {
+                leave_state(&b);
                 return cli_fail(&e);
+        }
         while (r == 0 && !is_over(&b))
                 r = turn(&b);
         if (r < 0)
                 cli_bad("standard input or output: %s", strerror(-r));
         disconnect(&b);
+        leave_state(&b);
         while (!TAILQ_EMPTY(&b.open))
                 open_request_free(&b, TAILQ_FIRST(&b.open));
         lines_done(&b.lines);

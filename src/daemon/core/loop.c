@@ -234,8 +234,12 @@ void daemon_check_stop(struct daemon *d)
 {
         if (d->state == DAEMON_RUNNING || !TAILQ_EMPTY(&d->jobs) || !TAILQ_EMPTY(&d->syncs))
                 return;
-        if (d->state == DAEMON_STOPPING && (d->is_hurried || !sandbox_jobs_are_busy(d)))
-                stop_sandboxes(d);
+        if (d->state == DAEMON_STOPPING && (d->is_hurried || !sandbox_jobs_are_busy(d))) {
+                if (d->options.is_state_temporary)
+                        set_state(d, DAEMON_SAVED);
+                else
+                        stop_sandboxes(d);
+        }
         if (d->state == DAEMON_SAVED) {
                 set_state(d, DAEMON_LEAVING);
                 uv_timer_start(&d->grace_timer, on_last_words, LAST_WORDS_MS, 0);

@@ -343,6 +343,9 @@ static const struct option_row {
          "save sandboxes in this directory; '': do not save them ($STATE_DIRECTORY/sandboxes, else below "
          "/var/lib/cloche or ~/.local/state/cloche)",
          TEXT(state_dir)},
+        {"--temporary-state", NULL,
+         "a private daemon empties --state-dir at its end, and saves no sandboxes then (they are saved)",
+         FLAG(is_state_temporary)},
         {"--save-every", "SECONDS",
          "interval at which running sandboxes that changed are saved; 0: only when they stop (60)",
          NUMBER(save_every_ms, 0, 86400, 1000)},
@@ -478,6 +481,8 @@ static int check(const struct daemon_options *o)
                 return bad("--tls-certificate and --tls-key need each other: give both");
         if (o->tls_key_file && !o->listen && !getenv("LISTEN_FDS"))
                 return bad("--tls-certificate and --tls-key need --listen");
+        if (o->is_state_temporary && (o->connect_fd < 0 || !o->state_dir || !*o->state_dir))
+                return bad("--temporary-state needs --connect-fd and --state-dir");
         if (o->is_conformance && !o->is_mcp)
                 return bad("--conformance needs --mcp");
         if (!o->is_on_demand && o->connect_fd < 0 && !o->socket_path && !o->listen && !o->container_count &&

@@ -55,6 +55,7 @@ struct daemon_options {
         unsigned long grace_ms, connections_max, body_bytes_max, auth_ms, image_bytes_max;
         unsigned long exit_when_idle_ms; /* 0: never */
         unsigned long hang_ms;           /* 0: never */
+        int is_state_temporary;          /* state_dir is emptied at the end, and nothing is saved then */
         int is_mcp;                      /* POST /mcp is served */
         int is_mcp_ask;                  /* create_sandbox with a network asks the user */
         int is_conformance;              /* with the fixtures of MCP's conformance tests */

@@ -11,12 +11,15 @@
 #include "user/xdg.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define OF_ROOT "/var/lib/cloche"
 #define OF_ROOT_ON_DEMAND "/var/lib/cloche-root" /* the system's daemon may start at any time */
@@ -261,8 +264,25 @@ int state_check(struct daemon *d, struct cloche_err *e)
                       (unsigned)geteuid(), d->state_dir);
 }
 
+/* unlinkat(2): the filter has no other call for it. */
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+        (void)st;
+        if (at->level > 0 && unlinkat(AT_FDCWD, path, type == FTW_DP ? AT_REMOVEDIR : 0) < 0)
+                log_event(LEVEL_WARNING, "state-left", "{s:s, s:s}", "path", path, "why", strerror(errno));
+        return 0;
+}
+
+/* Names in it are the daemon's; the directory itself is for its maker to remove. */
+static void empty(const char *path)
+{
+        (void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
 void state_close(struct daemon *d)
 {
+        if (d->options.is_state_temporary && d->state_dir)
+                empty(d->state_dir);
         free(d->state_dir);
         d->state_dir = NULL;
         free(d->builds_dir);
