@@ -29,7 +29,7 @@ def run_cells(stdio, count):
 
 
 def check_calls(stdio, memory):
-    run_cells(stdio, 50)  # what is made once
+    run_cells(stdio, 50)  # these make all that is made once
     before = memory()
     run_cells(stdio, CALLS)
     grown = [now - then for now, then in zip(memory(), before)]

@@ -138,6 +138,8 @@ def check_code(http):
     got = structured(answer, is_error=True)
     equal((got["status"], got["error"]["name"]), ("error", "ZeroDivisionError"))
     assert "division by zero" in texts(answer)[-1]
+    much = structured(http.ask(call("run_code", code="print('x' * 100000, end='')")))
+    equal((structured(http.ask(call("read_output", output=much["output"], offset=99990)))["data"], len(much["stdout"]) < 70000), ("x" * 10, True))
     equal(structured(http.ask(call("run_code", code="import time; time.sleep(600)", timeout_s=1)), is_error=True)["status"], "timeout")
     equal(structured(http.ask(call("run_code", code="x", context="own")), is_error=True)["error"]["name"], "NameError")
     equal(code_of(http.ask(call("run_code", code="1", context="own", language="bash"))), -32602)
@@ -190,6 +192,7 @@ def check_processes(http):
     states = {row["process"]: row["status"] for row in ask("list_processes")["processes"]}
     equal((states[process], states[other]), ("failed", "running"))
     equal(ask("stop_process", process=other)["process"]["status"], "killed")
+    assert "list_processes" in http.ask(call("stop_process", process="none"))["error"]["message"]  # agents have tools
     for message in (call("read_output"), call("read_output", process="none"), call("read_output", process=other, output="x"), call("read_output", process=other, stream="x"), call("stop_process", process="none"), call("send_input", process="none")):
         equal(code_of(http.ask(message)), -32602, message)
     short = ask("run_command", command="seq 100000")
@@ -328,6 +331,8 @@ def check_denials(http):
     assert "--network" in got["remedy"] or "addNetwork" in got["remedy"], got
     got = ask(host="other.example", sandbox="net")
     assert not got["allowed"] and got["why"] and "other.example" in got["remedy"], got
+    refused = texts(http.ask(call("run_code", code="import urllib.request\ntry: urllib.request.urlopen('http://other.example')\nexcept OSError: pass", sandbox="net")))
+    assert any("other.example" in text and text.startswith("[refused: ") for text in refused), refused
     got = ask(host="192.0.2.1", port=81, sandbox="net")
     assert not got["allowed"], got
     got = ask(host="127.0.0.1", port=9, sandbox="net")  # its own, where nothing listens
@@ -388,6 +393,7 @@ def check_prompts(http):
     equal(complete("path", "workspace/la")["values"], ["workspace/later"])
     equal(complete("context", "", context={"arguments": {"sandbox": "default"}})["values"], ["vars"])
     equal(complete("context", "", context={"arguments": {"sandbox": "nobody"}})["values"], [])
+    equal(complete("language", "ty")["values"], ["typescript"])
     equal(complete("question", "w")["values"], [])
     equal(code_of(http.ask(request("completion/complete", ref={"type": "x"}, argument={"name": "a", "value": ""}))), -32602)
 

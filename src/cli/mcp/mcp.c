@@ -64,7 +64,8 @@ static int make_state(struct bridge *b, struct cloche_err *e)
         return err_os(e, CLOCHE_E_RESOURCE, errno, "make a directory for checkpoints");
 }
 
-/* That of a daemon which was killed is not empty, and stays: another one has nothing of it. */
+/* The directory of a daemon that was killed is not empty, and stays: another one has nothing of
+ * it. */
 static void leave_state(struct bridge *b)
 {
         if (b->state_dir[0])

@@ -346,6 +346,8 @@ enum mcp_tool_symbol {
 
 /* The answer of tools/list, of all tools; NULL: out of memory. (schema.c) */
 json_t *mcp_tools_of(const struct daemon *d);
+/* Languages whose interpreters can stay. */
+json_t *mcp_languages(const struct daemon *d);
 /* NULL: this client is served none of that name. */
 const struct mcp_tool *mcp_tool_find(const struct mcp_exchange *x, const char *name);
 int mcp_tool_is_served(const struct mcp_exchange *x, size_t index);
@@ -423,6 +425,8 @@ void mcp_output_done(struct mcp_output *output);
 
 /* Reasons of the daemon's for a failure, such as the network policy; they are logged as well. */
 void mcp_add_warnings(struct mcp_exchange *x, json_t *content, const json_t *ended);
+/* The same of cells, which have the decisions only. */
+void mcp_add_denials(struct mcp_exchange *x, json_t *content, const json_t *ended);
 extern const char *const mcp_image_types[];                /* those that models take, the best first; NULL ends them */
 json_t *mcp_image_block(const char *mime, json_t *base64); /* base64: stolen */
 json_t *mcp_text_block(const json_t *text);                /* text: borrowed */

@@ -184,6 +184,18 @@ static json_t *directory_of(const char *typed)
         return json_sprintf("%s%.*s/", *typed == '/' ? "" : "/", (int)(slash - typed), typed);
 }
 
+static void complete_language(struct mcp_exchange *x, const char *typed)
+{
+        json_t *all = mcp_languages(x->door.daemon), *values = json_array(), *name;
+        size_t i;
+
+        json_array_foreach (all, i, name)
+                if (strncmp(json_string_value(name), typed, strlen(typed)) == 0)
+                        json_array_append(values, name);
+        json_decref(all);
+        answer_values(x, values, json_array_size(values));
+}
+
 static void complete(struct mcp_exchange *x, const struct completion *c, const char *typed)
 {
         const char *given = mcp_text(json_object_get(json_object_get(x->params, "context"), "arguments"), "sandbox");
@@ -216,6 +228,8 @@ void mcp_on_complete(struct mcp_exchange *x)
                 mcp_refuse(x, MCP_BAD_PARAMS, "params.argument must have a name and a value, texts");
         else if (c)
                 complete(x, c, typed);
+        else if (strcmp(name, "language") == 0)
+                complete_language(x, typed);
         else
                 answer_values(x, json_array(), 0);
 }

@@ -236,7 +236,7 @@ static json_t *content_of(struct mcp_exchange *x, const json_t *structured, cons
         json_array_foreach (cell->displays, i, shown)
                 json_array_append(content, json_object_get(shown, "block"));
         mcp_add_text(content, json_object_get(json_object_get(structured, "error"), "traceback"));
-        mcp_add_warnings(x, content, ended);
+        mcp_add_denials(x, content, ended);
         if (json_array_size(content) == 0)
                 json_array_append_new(content, json_pack("{s:s, s:s}", "type", "text", "text", "(no output)"));
         return content;
@@ -247,11 +247,13 @@ static void on_ended(struct mcp_exchange *x, const struct door_reply *reply)
         struct cell *cell = x->state;
         const json_t *ended = reply->result;
         int is_short = cell->is_short || mcp_output_is_short(&cell->output);
-        json_t *structured = json_pack("{s:s, s:o, s:o, s:O*, s:o*, s:O, s:O, s:b}", "status", status_of(ended),
-                                       "stdout", mcp_cut_text(&cell->output.stdout), "stderr",
-                                       mcp_cut_text(&cell->output.stderr), "result", cell->result, "error",
-                                       error_of(ended), "execution_count", json_object_get(ended, "executionCount"),
-                                       "duration_ms", json_object_get(ended, "durationMs"), "truncated", is_short);
+        json_t *structured =
+                json_pack("{s:s, s:o, s:o, s:O*, s:o*, s:O, s:O, s:b, s:O*}", "status", status_of(ended), "stdout",
+                          mcp_cut_text(&cell->output.stdout), "stderr", mcp_cut_text(&cell->output.stderr), "result",
+                          cell->result, "error", error_of(ended), "execution_count",
+                          json_object_get(ended, "executionCount"), "duration_ms", json_object_get(ended, "durationMs"),
+                          "truncated", is_short, "output",
+                          mcp_output_is_short(&cell->output) ? json_object_get(ended, "output") : NULL);
 
         mcp_tool_answer(x, content_of(x, structured, ended), structured, strcmp(status_of(ended), "ok") != 0);
 }
@@ -294,7 +296,7 @@ static void run(struct mcp_exchange *x)
                  json_pack("{s:O, s:o*, s:O*, s:I, s:b, s:b, s:i}", "code", json_object_get(x->arguments, "code"),
                            "context", cell->copy ? json_string(cell->copy) : json_incref(context), "language",
                            cell->copy ? NULL : language, "timeoutMs", mcp_count(x, "timeout_s", TIMEOUT_S) * 1000,
-                           "stream", 1, "restart", 1, "outputBytes", 0),
+                           "stream", 1, "restart", 1, "outputBytes", (int)MCP_TEXT_BYTES),
                  NULL, on_ended);
 }
 

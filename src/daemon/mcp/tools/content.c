@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define HALF_BYTES (MCP_TEXT_BYTES / 2)
+#define DENIALS_MAX 10 /* of a cell, as text */
 
 /* -- texts ------------------------------------------------------------------------------------------------------- */
 
@@ -160,6 +161,25 @@ void mcp_add_warnings(struct mcp_exchange *x, json_t *content, const json_t *end
         json_array_foreach (warnings, i, warning) {
                 mcp_add_text(content, warning);
                 mcp_log(x, MCP_WARNING, "network", json_incref(warning));
+        }
+}
+
+void mcp_add_denials(struct mcp_exchange *x, json_t *content, const json_t *ended)
+{
+        json_t *denials = json_object_get(ended, "denials");
+
+        for (size_t i = 0; i < json_array_size(denials) && i < DENIALS_MAX; i++) {
+                const json_t *denial = json_array_get(denials, i);
+                const char *host = mcp_text(denial, "host"), *address = mcp_text(denial, "address"),
+                           *why = mcp_text(denial, "why");
+                json_t *text = json_sprintf("[refused: %s: %s]",
+                                            host      ? host
+                                            : address ? address
+                                                      : "a connection",
+                                            why ? why : "no rule permits it");
+
+                mcp_add_text(content, text);
+                mcp_log(x, MCP_WARNING, "network", text);
         }
 }
 

@@ -96,7 +96,7 @@ static int has_language(const struct daemon *d, const char *name)
         return is_kept && languages_find(&d->languages, name) != NULL;
 }
 
-static json_t *language_names(const struct daemon *d)
+json_t *mcp_languages(const struct daemon *d)
 {
         json_t *names = json_array();
 
@@ -139,7 +139,7 @@ static json_t *schema_of(const struct daemon *d, const struct argument *a)
                                   "\"additionalProperties\":false}}",
                                   0, NULL);
         case ARGUMENT_LANGUAGE:
-                return json_pack("{s:s, s:o}", "type", "string", "enum", language_names(d));
+                return json_pack("{s:s, s:o}", "type", "string", "enum", mcp_languages(d));
         case ARGUMENT_ANY_LANGUAGE:
                 return json_pack("{s:s, s:o}", "type", "string", "enum", all_language_names(d));
         case ARGUMENT_TEXTS:
