@@ -11,18 +11,23 @@ const oneHttp = await load("sdk/dist/esm/client/streamableHttp.js");
 const oneStdio = await load("sdk/dist/esm/client/stdio.js");
 const two = await load("client/dist/index.mjs");
 const twoStdio = await load("client/dist/stdio.mjs");
+const { ElicitRequestSchema, ResourceUpdatedNotificationSchema } = await load("sdk/dist/esm/types.js");
 
 const url = new URL(process.env.MCP_URL), headers = { Authorization: `Bearer ${process.env.MCP_TOKEN}` };
 const program = { command: process.env.CLOCHE, args: ["mcp", "--socket", process.env.MCP_SOCKET], env: process.env, stderr: "inherit" };
 const info = { name: "tests", version: "1" };
 const pin = (version) => ({ versionNegotiation: version });
+const asked = { capabilities: { elicitation: {} } };
+const permit = async () => ({ action: "accept", content: { permit: true } });
+const client1 = () => { const made = new one.Client(info, asked); made.setRequestHandler(ElicitRequestSchema, permit); return made; };
+const client2 = (options) => { const made = new two.Client(info, { ...asked, ...options }); made.setRequestHandler("elicitation/create", permit); return made; };
 
 const ways = [
-        ["sdk 1, HTTP", () => new one.Client(info), () => new oneHttp.StreamableHTTPClientTransport(url, { requestInit: { headers } })],
-        ["sdk 1, stdio", () => new one.Client(info), () => new oneStdio.StdioClientTransport(program)],
+        ["sdk 1, HTTP", client1, () => new oneHttp.StreamableHTTPClientTransport(url, { requestInit: { headers } })],
+        ["sdk 1, stdio", client1, () => new oneStdio.StdioClientTransport(program)],
         ...[["default", {}], ["auto", pin({ mode: "auto" })], ["pinned", pin({ mode: { pin: "2026-07-28" } })]].flatMap(([name, options]) => [
-                [`client 2 ${name}, HTTP`, () => new two.Client(info, options), () => new two.StreamableHTTPClientTransport(url, { requestInit: { headers } })],
-                [`client 2 ${name}, stdio`, () => new two.Client(info, options), () => new twoStdio.StdioClientTransport(program)],
+                [`client 2 ${name}, HTTP`, () => client2(options), () => new two.StreamableHTTPClientTransport(url, { requestInit: { headers } })],
+                [`client 2 ${name}, stdio`, () => client2(options), () => new twoStdio.StdioClientTransport(program)],
         ]),
 ];
 
@@ -54,6 +59,17 @@ for (const [name, client, transport] of ways)
                         const onprogress = ({ progress, message }) => { told.push([progress, message]); call("write_file", { path: "/tmp/told", text: "" }); };
                         await agent.callTool({ name: "run_command", arguments: { command: "echo working; until [ -e /tmp/told ]; do sleep 0.01; done; rm /tmp/told", sandbox: "genuine" } }, ...(name.startsWith("sdk") ? [undefined] : []), { onprogress });
                         assert.deepEqual(told, [[1, "working"]]);
+                        // The user is asked: by a request on the stream, or by an answer that the client completes.
+                        const changed = await call("set_network", { allow: ["permitted.example"] });
+                        assert.deepEqual(changed.structuredContent?.network.allow, ["permitted.example"], JSON.stringify(changed));
+                        // Changes of a file, by a session or by a stream.
+                        const uri = "cloche://genuine/files/workspace/watched", isLater = / (auto|pinned),/.test(name);
+                        await call("write_file", { path: "watched", text: "" });
+                        const updated = new Promise((tell) => agent.setNotificationHandler(name.startsWith("sdk") ? ResourceUpdatedNotificationSchema : "notifications/resources/updated", ({ params }) => tell(params.uri)));
+                        const subscription = isLater ? await agent.listen({ resourceSubscriptions: [uri] }) : await agent.subscribeResource({ uri });
+                        await call("write_file", { path: "watched", text: "new" });
+                        assert.equal(await updated, uri);
+                        await (isLater ? subscription.close() : agent.unsubscribeResource({ uri }));
                         await assert.rejects(call("run_command", { command: 1 }), /must be a text|-32602/);
                         const stop = new AbortController();
                         const long = agent.callTool({ name: "run_command", arguments: { command: "touch begun; exec sleep 600", sandbox: "genuine" } }, ...(name.startsWith("sdk") ? [undefined] : []), { signal: stop.signal });
