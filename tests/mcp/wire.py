@@ -341,6 +341,10 @@ def check_denials(http):
     http.ask(call("run_command", command="touch closed; chmod 0 closed", cwd="/workspace"))
     closed = ask(path="closed")
     assert not closed["allowed"] and "Permission denied" in closed["why"], closed
+    for rule in ("secret", "secret", None):  # the third is told of no decision, because such are told ever more seldom
+        ruled = ask(path="/workspace/m/secret", sandbox="mounted")
+        equal((ruled["allowed"], ruled.get("rule"), "mount /workspace/m" in ruled["why"]), (False, rule, True))
+    equal(ask(path="m/open", sandbox="mounted")["allowed"], True)
     equal((ask(path="/workspace")["allowed"], ask(path="$(touch x)")["allowed"]), (True, False))
     for arguments in ({}, {"host": ""}, {"host": "$(touch x)"}, {"host": "a", "port": 0}, {"host": "a", "path": "b"}):
         equal(code_of(http.ask(call("explain_denial", **arguments))), -32602)
@@ -404,10 +408,15 @@ def test_messages_over_http():
         file.write("yes\n")
     copy_programs(root, "/bin/cat")
     equal(cli("image", "import", "--images", "images", root, "tools:1").code, 0)
-    with Daemon("--mcp", "--preview-host", "preview.test", "--images", os.path.abspath("images"), tcp=True) as daemon:
+    os.mkdir("m")
+    for name in ("secret", "open"):
+        with open(f"m/{name}", "w") as file:
+            file.write("x")
+    with Daemon("--mcp", "--mount-root", os.path.abspath("m"), "--preview-host", "preview.test", "--images", os.path.abspath("images"), tcp=True) as daemon:
         http = Http(daemon)
         with daemon.frames(token=daemon.token) as frames:
             frames.call("sandbox.create", sandbox="net", network={"allow": ["permitted.example"]})
+            frames.call("sandbox.create", sandbox="mounted", mount={"dirs": {"/workspace/m": os.path.abspath("m")}, "permissions": {"exclude": ["secret"]}})
         for check in (check_eras, check_refusals, check_headers, check_resources, check_prompts, check_tools, check_commands, check_code, check_functions, check_processes, check_progress, check_files, check_edits, check_sandboxes, check_denials):
             check(http)
         assert daemon.stop() == 0, daemon.log_text()

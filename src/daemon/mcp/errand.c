@@ -27,10 +27,10 @@ static void on_reply(struct door *door, const struct door_reply *reply)
 
 static void on_event(struct door *door, const char *event, const json_t *about, const struct buf *attachments)
 {
-        (void)door;
-        (void)event;
-        (void)about;
-        (void)attachments;
+        struct mcp_errand *errand = (struct mcp_errand *)door;
+
+        if (errand->heard)
+                errand->heard(errand, event, about, attachments);
 }
 
 static void leave(void *state)

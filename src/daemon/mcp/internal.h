@@ -204,7 +204,10 @@ struct mcp_errand {
         struct door door; /* first: the hooks cast it */
         TAILQ_ENTRY(mcp_errand) link;
         void (*then)(struct mcp_errand *errand, const struct door_reply *reply);
-        struct mcp_exchange *x; /* that waits for it; NULL: none, or its client has gone */
+        void (*heard)(struct mcp_errand *errand, const char *event, const json_t *about,
+                      const struct buf *attachments); /* NULL: events are passed over */
+        void *data;                                   /* for that */
+        struct mcp_exchange *x;                       /* that waits for it; NULL: none, or its client has gone */
         char *target;
         unsigned tries;
 };

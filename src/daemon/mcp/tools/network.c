@@ -3,6 +3,8 @@
  * with the rights of the daemon's user. */
 #include "daemon/mcp/internal.h"
 
+#include "base/clock.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -14,14 +16,25 @@
 struct attempt {
         json_t *ended; /* the command */
         json_t *why;   /* its last line on standard error */
+        /* Of a path: */
+        struct mcp_exchange *x;
+        struct mcp_errand *follower; /* of the sandbox's events; NULL: none */
+        json_t *path;                /* absolute */
+        json_t *mount;               /* that has it; NULL: none */
+        json_t *denial;              /* of that; NULL: none was told */
 };
 
 static void attempt_done(void *state)
 {
         struct attempt *attempt = state;
 
+        if (attempt->follower)
+                mcp_errand_free(attempt->follower);
         json_decref(attempt->ended);
         json_decref(attempt->why);
+        json_decref(attempt->path);
+        json_decref(attempt->mount);
+        json_decref(attempt->denial);
         free(attempt);
 }
 
@@ -135,25 +148,123 @@ static void explain_host(struct mcp_exchange *x)
 
 /* -- files ------------------------------------------------------------------------------------------------------- */
 
-/* The rules of a mount that refuse an access are its own to tell: the same file is denied to all
- * programs of the sandbox alike. */
+#define TOLD_NS UINT64_C(1000000000) /* a decision may come after the command's end */
+/* A refusal is told when the number of those of a path doubles; so many tries reach the next
+ * one. */
+#define TRIES "256"
+
+/* Mounts have rules of the user who made the sandbox; other refusals are the system's. */
+static void answer_path(struct mcp_exchange *x)
+{
+        const struct attempt *attempt = x->state;
+        const char *operation = mcp_text(attempt->denial, "operation");
+        json_t *why, *remedy;
+
+        x->deadline_ns = 0;
+        if (!attempt->mount) {
+                answer(x, 0, NULL, attempt->why, NULL);
+                return;
+        }
+        if (attempt->denial)
+                why = json_sprintf("the rules of the mount %s do not permit to %s it",
+                                   json_string_value(attempt->mount), operation ? operation : "use");
+        else
+                why = json_sprintf("%s (in the mount %s, which has rules of its own)", json_string_value(attempt->why),
+                                   json_string_value(attempt->mount));
+        remedy = json_string("the user who made the sandbox gave its mount these rules");
+        answer(x, 0, json_object_get(attempt->denial, "rule"), why, remedy);
+        json_decref(why);
+        json_decref(remedy);
+}
+
+static void on_denied(struct mcp_errand *errand, const char *event, const json_t *about, const struct buf *attachments)
+{
+        struct attempt *attempt = errand->data;
+
+        (void)attachments;
+        if (strcmp(event, "fileDenied") != 0 || attempt->denial ||
+            !json_equal(json_object_get(about, "path"), attempt->path))
+                return;
+        attempt->denial = json_deep_copy(about);
+        if (attempt->ended)
+                attempt->x->deadline_ns = 1; /* the timer's next turn */
+}
+
+static void on_followed(struct mcp_errand *errand, const struct door_reply *reply)
+{
+        struct attempt *attempt = errand->data;
+
+        (void)reply;
+        attempt->follower = NULL;
+        mcp_errand_free(errand);
+}
+
+static void on_mounts(struct mcp_exchange *x, const struct door_reply *reply)
+{
+        struct attempt *attempt = x->state;
+        const char *path = json_string_value(attempt->path);
+        json_t *mounts = json_object_get(reply->result, "mounts"), *mount;
+        size_t i;
+
+        json_array_foreach (mounts, i, mount) {
+                const char *place = mcp_text(mount, "path");
+
+                if (place && path && strncmp(place, path, strlen(place)) == 0 && !attempt->mount)
+                        attempt->mount = json_string(place);
+        }
+        if (attempt->mount && !attempt->denial)
+                mcp_set_deadline(x, clock_now_ns() + TOLD_NS, answer_path);
+        else
+                answer_path(x);
+}
+
 static void on_path_tried(struct mcp_exchange *x, const struct door_reply *reply)
 {
-        json_t *why = door_string(json_object_get(reply->result, "stderr"), reply->attachments);
-        int is_allowed = json_integer_value(json_object_get(reply->result, "exitCode")) == 0;
+        struct attempt *attempt = x->state;
 
-        answer(x, is_allowed, NULL, is_allowed ? NULL : why, NULL);
-        json_decref(why);
+        if (json_integer_value(json_object_get(reply->result, "exitCode")) == 0) {
+                answer(x, 1, NULL, NULL, NULL);
+                return;
+        }
+        attempt->ended = json_deep_copy(reply->result);
+        attempt->why = door_string(json_object_get(reply->result, "stderr"), reply->attachments);
+        mcp_call(x, "sandbox.get", json_object(), NULL, on_mounts);
+}
+
+/* A sandbox that does not exist yet has no events, and no mounts. */
+static void follow(struct attempt *attempt, struct mcp_exchange *x)
+{
+        if (!sandboxes_has(x->door.daemon->sandboxes, x->door.principal, x->door.sandbox))
+                return;
+        attempt->follower = mcp_errand_new(&x->door);
+        if (!attempt->follower)
+                return;
+        attempt->follower->heard = on_denied;
+        attempt->follower->data = attempt;
+        attempt->follower->door.sandbox = strdup(x->door.sandbox);
+        mcp_errand_call(attempt->follower, "sandbox.events", json_object(), on_followed);
 }
 
 static void explain_path(struct mcp_exchange *x)
 {
+        struct attempt *attempt = calloc(1, sizeof(*attempt));
+        const char *path = mcp_text(x->arguments, "path");
+
+        if (!attempt) {
+                mcp_refuse(x, MCP_INTERNAL, "out of memory");
+                return;
+        }
+        x->state = attempt;
+        x->state_done = attempt_done;
+        attempt->x = x;
+        attempt->path = *path == '/' ? json_string(path) : json_sprintf(MCP_HOME "/%s", path);
+        follow(attempt, x);
         mcp_call(x, "exec",
                  json_pack("{s:s, s:s, s:b, s:{s:O}, s:i, s:i}", "cwd", MCP_HOME, "command",
                            "if [ -d \"$CLOCHE_PATH\" ]; then ls -- \"$CLOCHE_PATH\" >/dev/null; else head -c 1 -- "
-                           "\"$CLOCHE_PATH\" >/dev/null; fi",
-                           "fork", 1, "env", "CLOCHE_PATH", json_object_get(x->arguments, "path"), "timeoutMs", TRY_MS,
-                           "outputBytes", 2000),
+                           "\"$CLOCHE_PATH\" >/dev/null || { for ((i = 0; i < " TRIES
+                           "; i++)); do { : <\"$CLOCHE_PATH\"; } 2>/dev/null; done; false; }; fi",
+                           "fork", 1, "env", "CLOCHE_PATH", attempt->path, "timeoutMs", TRY_MS, "outputBytes", 2000),
                  NULL, on_path_tried);
 }
 
