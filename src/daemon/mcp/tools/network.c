@@ -16,7 +16,7 @@
 struct attempt {
         json_t *ended; /* the command */
         json_t *why;   /* its last line on standard error */
-        /* Of a path: */
+        /* The rest is for a path. */
         struct mcp_exchange *x;
         struct mcp_errand *follower; /* of the sandbox's events; NULL: none */
         json_t *path;                /* absolute */
@@ -209,7 +209,8 @@ static void on_mounts(struct mcp_exchange *x, const struct door_reply *reply)
         json_array_foreach (mounts, i, mount) {
                 const char *place = mcp_text(mount, "path");
 
-                if (place && path && strncmp(place, path, strlen(place)) == 0 && !attempt->mount)
+                if (place && path && strncmp(place, path, strlen(place)) == 0 && strchr("/", path[strlen(place)]) &&
+                    !attempt->mount)
                         attempt->mount = json_string(place);
         }
         if (attempt->mount && !attempt->denial)

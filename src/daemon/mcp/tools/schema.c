@@ -81,7 +81,7 @@ static void (*const handlers[MCP_TOOL_COUNT])(struct mcp_exchange *x) = {
         [MCP_EXPLAIN_DENIAL] = mcp_explain_denial,
 };
 
-/* -- schemas ----------------------------------------------------------------------------------------------------- */
+/* -- languages --------------------------------------------------------------------------------------------------- */
 
 /* Languages whose interpreters can stay. */
 static const char *const languages[] = {"python", "javascript", "typescript", "bash", "ruby", "php"};
@@ -106,9 +106,11 @@ json_t *mcp_languages(const struct daemon *d)
         return names;
 }
 
+/* -- kinds of arguments ------------------------------------------------------------------------------------------ */
+
 #define TEXTS "{\"type\":\"array\",\"items\":{\"type\":\"string\",\"minLength\":1},\"maxItems\":1000}"
 
-static json_t *all_language_names(const struct daemon *d)
+static json_t *all_languages(const struct daemon *d)
 {
         json_t *names = json_array(), *language;
         size_t i;
@@ -118,42 +120,141 @@ static json_t *all_language_names(const struct daemon *d)
         return names;
 }
 
+static int is_text_by_name(const json_t *value)
+{
+        const char *key;
+        json_t *member;
+
+        json_object_foreach ((json_t *)value, key, member)
+                if (!json_is_string(member) || strlen(json_string_value(member)) != json_string_length(member))
+                        return 0;
+        return json_is_object(value);
+}
+
+static int is_edit(const json_t *value)
+{
+        const json_t *old = json_object_get(value, "old"), *new = json_object_get(value, "new"),
+                     *all = json_object_get(value, "all");
+
+        return json_string_length(old) > 0 && json_is_string(new) && (!all || json_is_boolean(all)) &&
+               json_object_size(value) == 2u + (all != NULL);
+}
+
+static int are_edits(const json_t *value)
+{
+        for (size_t i = 0; i < json_array_size(value); i++)
+                if (!is_edit(json_array_get(value, i)))
+                        return 0;
+        return json_array_size(value) > 0 && json_array_size(value) <= 100;
+}
+
+static int are_texts(const json_t *value)
+{
+        for (size_t i = 0; i < json_array_size(value); i++) {
+                const json_t *item = json_array_get(value, i);
+
+                if (json_string_length(item) == 0 || strlen(json_string_value(item)) != json_string_length(item))
+                        return 0;
+        }
+        return json_is_array(value) && json_array_size(value) <= 1000;
+}
+
+static int is_network(const json_t *value)
+{
+        const json_t *allow = json_object_get(value, "allow"), *deny = json_object_get(value, "deny");
+
+        return are_texts(allow) && (!deny || are_texts(deny)) && json_object_size(value) == 1u + (deny != NULL);
+}
+
+static int is_stream(const char *name)
+{
+        return name && (strcmp(name, "stdout") == 0 || strcmp(name, "stderr") == 0);
+}
+
+static int is_between(json_int_t value, const struct argument *a)
+{
+        return value >= a->least && value <= a->most;
+}
+
+static int is_language(const struct daemon *d, const json_t *value)
+{
+        return json_is_string(value) && has_language(d, json_string_value(value));
+}
+
+static int is_any_language(const struct daemon *d, const json_t *value)
+{
+        return json_is_string(value) && languages_find(&d->languages, json_string_value(value));
+}
+
+static int is_stream_name(const json_t *value)
+{
+        return is_stream(json_string_value(value));
+}
+
+static int is_boolean(const json_t *value)
+{
+        return json_is_boolean(value);
+}
+
+static int is_array(const json_t *value)
+{
+        return json_is_array(value);
+}
+
+static int is_object(const json_t *value)
+{
+        return json_is_object(value);
+}
+
+/* A schema with the names of languages, or one that is the same everywhere; texts and counts have
+ * bounds of their own. */
+static const struct kind {
+        const char *schema, *expected;
+        int (*is)(const json_t *value);
+        json_t *(*names)(const struct daemon *d);
+        int (*is_name)(const struct daemon *d, const json_t *value);
+} kinds[] = {
+        [ARGUMENT_TEXT] = {"{\"type\":\"string\"}", NULL, NULL, NULL, NULL},
+        [ARGUMENT_COUNT] = {"{\"type\":\"integer\"}", NULL, NULL, NULL, NULL},
+        [ARGUMENT_BOOLEAN] = {"{\"type\":\"boolean\"}", "true or false", is_boolean, NULL, NULL},
+        [ARGUMENT_TEXT_BY_NAME] = {"{\"type\":\"object\",\"additionalProperties\":{\"type\":\"string\"}}",
+                                   "an object of texts without NUL", is_text_by_name, NULL, NULL},
+        [ARGUMENT_LANGUAGE] = {"{\"type\":\"string\"}", "one of the languages that tools/list names for it", NULL,
+                               mcp_languages, is_language},
+        [ARGUMENT_STREAM] = {"{\"type\":\"string\",\"enum\":[\"stdout\",\"stderr\"]}", "stdout or stderr",
+                             is_stream_name, NULL, NULL},
+        [ARGUMENT_EDITS] = {"{\"type\":\"array\",\"minItems\":1,\"maxItems\":100,\"items\":{\"type\":\"object\","
+                            "\"properties\":{\"old\":{\"type\":\"string\",\"minLength\":1},\"new\":{\"type\":"
+                            "\"string\"},\"all\":{\"type\":\"boolean\"}},\"required\":[\"old\",\"new\"],"
+                            "\"additionalProperties\":false}}",
+                            "1 to 100 objects of old, new and all: a text that is not empty, a text, true or false",
+                            are_edits, NULL, NULL},
+        [ARGUMENT_TEXTS] = {TEXTS, "an array of at most 1000 texts", are_texts, NULL, NULL},
+        [ARGUMENT_NETWORK] = {"{\"type\":\"object\",\"properties\":{\"allow\":" TEXTS ",\"deny\":" TEXTS
+                              "},\"required\":[\"allow\"],\"additionalProperties\":false}",
+                              "an object of allow and deny, arrays of at most 1000 texts", is_network, NULL, NULL},
+        [ARGUMENT_ARRAY] = {"{\"type\":\"array\"}", "an array", is_array, NULL, NULL},
+        [ARGUMENT_OBJECT] = {"{\"type\":\"object\"}", "an object", is_object, NULL, NULL},
+        [ARGUMENT_ANY_LANGUAGE] = {"{\"type\":\"string\"}", "one of the languages that tools/list names for it", NULL,
+                                   all_languages, is_any_language},
+};
+
+/* -- schemas of tools -------------------------------------------------------------------------------------------- */
+
 static json_t *schema_of(const struct daemon *d, const struct argument *a)
 {
-        switch (a->type) {
-        case ARGUMENT_TEXT:
-                return a->least ? json_pack("{s:s, s:i}", "type", "string", "minLength", 1)
-                                : json_pack("{s:s}", "type", "string");
-        case ARGUMENT_COUNT:
-                return json_pack("{s:s, s:I, s:I}", "type", "integer", "minimum", a->least, "maximum", a->most);
-        case ARGUMENT_BOOLEAN:
-                return json_pack("{s:s}", "type", "boolean");
-        case ARGUMENT_TEXT_BY_NAME:
-                return json_pack("{s:s, s:{s:s}}", "type", "object", "additionalProperties", "type", "string");
-        case ARGUMENT_STREAM:
-                return json_pack("{s:s, s:[s, s]}", "type", "string", "enum", "stdout", "stderr");
-        case ARGUMENT_EDITS:
-                return json_loads("{\"type\":\"array\",\"minItems\":1,\"maxItems\":100,\"items\":{\"type\":\"object\","
-                                  "\"properties\":{\"old\":{\"type\":\"string\",\"minLength\":1},\"new\":{\"type\":"
-                                  "\"string\"},\"all\":{\"type\":\"boolean\"}},\"required\":[\"old\",\"new\"],"
-                                  "\"additionalProperties\":false}}",
-                                  0, NULL);
-        case ARGUMENT_LANGUAGE:
-                return json_pack("{s:s, s:o}", "type", "string", "enum", mcp_languages(d));
-        case ARGUMENT_ANY_LANGUAGE:
-                return json_pack("{s:s, s:o}", "type", "string", "enum", all_language_names(d));
-        case ARGUMENT_TEXTS:
-                return json_loads(TEXTS, 0, NULL);
-        case ARGUMENT_NETWORK:
-                return json_loads("{\"type\":\"object\",\"properties\":{\"allow\":" TEXTS ",\"deny\":" TEXTS
-                                  "},\"required\":[\"allow\"],\"additionalProperties\":false}",
-                                  0, NULL);
-        case ARGUMENT_ARRAY:
-                return json_pack("{s:s}", "type", "array");
-        case ARGUMENT_OBJECT:
-                return json_pack("{s:s}", "type", "object");
+        const struct kind *kind = &kinds[a->type];
+        json_t *schema = json_loads(kind->schema, 0, NULL);
+
+        if (kind->names)
+                json_object_set_new(schema, "enum", kind->names(d));
+        if (a->type == ARGUMENT_TEXT && a->least)
+                json_object_set_new(schema, "minLength", json_integer(1));
+        if (a->type == ARGUMENT_COUNT) {
+                json_object_set_new(schema, "minimum", json_integer(a->least));
+                json_object_set_new(schema, "maximum", json_integer(a->most));
         }
-        return NULL;
+        return schema;
 }
 
 static json_t *sandbox_schema(void)
@@ -276,62 +377,6 @@ static int is_name(const char *name, size_t size)
                strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == size;
 }
 
-static int is_text_by_name(const json_t *value)
-{
-        const char *key;
-        json_t *member;
-
-        json_object_foreach ((json_t *)value, key, member)
-                if (!json_is_string(member) || strlen(json_string_value(member)) != json_string_length(member))
-                        return 0;
-        return json_is_object(value);
-}
-
-static int is_edit(const json_t *value)
-{
-        const json_t *old = json_object_get(value, "old"), *new = json_object_get(value, "new"),
-                     *all = json_object_get(value, "all");
-
-        return json_string_length(old) > 0 && json_is_string(new) && (!all || json_is_boolean(all)) &&
-               json_object_size(value) == 2u + (all != NULL);
-}
-
-static int are_edits(const json_t *value)
-{
-        for (size_t i = 0; i < json_array_size(value); i++)
-                if (!is_edit(json_array_get(value, i)))
-                        return 0;
-        return json_array_size(value) > 0 && json_array_size(value) <= 100;
-}
-
-static int are_texts(const json_t *value)
-{
-        for (size_t i = 0; i < json_array_size(value); i++) {
-                const json_t *item = json_array_get(value, i);
-
-                if (json_string_length(item) == 0 || strlen(json_string_value(item)) != json_string_length(item))
-                        return 0;
-        }
-        return json_is_array(value) && json_array_size(value) <= 1000;
-}
-
-static int is_network(const json_t *value)
-{
-        const json_t *allow = json_object_get(value, "allow"), *deny = json_object_get(value, "deny");
-
-        return are_texts(allow) && (!deny || are_texts(deny)) && json_object_size(value) == 1u + (deny != NULL);
-}
-
-static int is_stream(const char *name)
-{
-        return name && (strcmp(name, "stdout") == 0 || strcmp(name, "stderr") == 0);
-}
-
-static int is_between(json_int_t value, const struct argument *a)
-{
-        return value >= a->least && value <= a->most;
-}
-
 static int check_text(const struct argument *a, const json_t *value, struct cloche_err *e)
 {
         if (!json_is_string(value))
@@ -344,62 +389,25 @@ static int check_text(const struct argument *a, const json_t *value, struct cloc
         return 0;
 }
 
+static int check_count(const struct argument *a, const json_t *value, struct cloche_err *e)
+{
+        return json_is_integer(value) && is_between(json_integer_value(value), a)
+                       ? 0
+                       : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%s' must be an integer from %lld to %lld", a->name,
+                                 a->least, a->most);
+}
+
 static int check_value(const struct daemon *d, const struct argument *a, const json_t *value, struct cloche_err *e)
 {
-        switch (a->type) {
-        case ARGUMENT_TEXT:
+        const struct kind *kind = &kinds[a->type];
+
+        if (a->type == ARGUMENT_TEXT)
                 return check_text(a, value, e);
-        case ARGUMENT_COUNT:
-                if (!json_is_integer(value) || !is_between(json_integer_value(value), a))
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%s' must be an integer from %lld to %lld",
-                                       a->name, a->least, a->most);
-                return 0;
-        case ARGUMENT_BOOLEAN:
-                return json_is_boolean(value)
-                               ? 0
-                               : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%s' must be true or false", a->name);
-        case ARGUMENT_TEXT_BY_NAME:
-                return is_text_by_name(value) ? 0
-                                              : err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                                                        "'%s' must be an object of texts without NUL", a->name);
-        case ARGUMENT_STREAM:
-                return is_stream(json_string_value(value))
-                               ? 0
-                               : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%s' must be stdout or stderr", a->name);
-        case ARGUMENT_EDITS:
-                return are_edits(value) ? 0
-                                        : err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                                                  "'%s' must be 1 to 100 objects of old, new and all: a text that is "
-                                                  "not empty, a text, true or false",
-                                                  a->name);
-        case ARGUMENT_TEXTS:
-                return are_texts(value) ? 0
-                                        : err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                                                  "'%s' must be an array of at most 1000 texts", a->name);
-        case ARGUMENT_NETWORK:
-                return is_network(value) ? 0
-                                         : err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                                                   "'%s' must be an object of allow and deny, arrays of at most 1000 "
-                                                   "texts",
-                                                   a->name);
-        case ARGUMENT_ARRAY:
-                return json_is_array(value) ? 0
-                                            : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%s' must be an array", a->name);
-        case ARGUMENT_OBJECT:
-                return json_is_object(value) ? 0
-                                             : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%s' must be an object", a->name);
-        case ARGUMENT_ANY_LANGUAGE:
-                if (!json_is_string(value) || !languages_find(&d->languages, json_string_value(value)))
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                                       "'%s' must be one of the languages that tools/list names for it", a->name);
-                return 0;
-        case ARGUMENT_LANGUAGE:
-                if (!json_is_string(value) || !has_language(d, json_string_value(value)))
-                        return err_set(e, CLOCHE_E_INVALID_ARGUMENT,
-                                       "'%s' must be one of the languages that tools/list names for it", a->name);
-                return 0;
-        }
-        return 0;
+        if (a->type == ARGUMENT_COUNT)
+                return check_count(a, value, e);
+        return (kind->is ? kind->is(value) : kind->is_name(d, value))
+                       ? 0
+                       : err_set(e, CLOCHE_E_INVALID_ARGUMENT, "'%s' must be %s", a->name, kind->expected);
 }
 
 static const struct argument *find_argument(const struct mcp_exchange *x, const char *name)
