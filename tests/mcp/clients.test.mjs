@@ -50,7 +50,7 @@ for (const [name, client, transport] of ways)
                         assert.equal((await call("list_directory", {})).structuredContent.truncated, false);
                         const { resources } = await agent.listResources();
                         assert.deepEqual([Array.isArray(resources), (await agent.readResource({ uri: "cloche://genuine/files/workspace/%c3%a9%20%c3%bc.txt" })).contents[0].text], [true, "text\n"]);
-                        assert.equal((await agent.listResourceTemplates()).resourceTemplates.length, 3);
+                        assert.equal((await agent.listResourceTemplates()).resourceTemplates.length, 4);
                         assert.match((await agent.getPrompt({ name: "debug-program", arguments: { command: "make" } })).messages[0].content.text, /make/);
                         assert.equal((await agent.listPrompts()).prompts.length, 3);
                         assert.deepEqual((await agent.complete({ ref: { type: "ref/prompt", name: "review-changes" }, argument: { name: "sandbox", value: "genui" } })).completion.values, ["genuine"]);

@@ -161,6 +161,10 @@ def check_functions(http):
 
     got = ask(language="python", code="def add(a, b):\n    print('p')\n    open('made', 'w').write(open('in.txt').read())\n    return {'sum': a + b}", kwargs={"a": 1, "b": 2}, files={"in.txt": "text"})
     equal((got["value"], got["stdout"], [(row["type"], os.path.basename(row["path"])) for row in got["changes"]]), ({"sum": 3}, "p\n", [("created", "made")]))
+    uri = f"cloche://runs/{got['run']}/changes.diff"
+    equal(http.ask(request("resources/read", uri=uri))["result"]["contents"][0]["text"], "--- a/workspace/made\n+++ b/workspace/made\n@@ -0,0 +1,1 @@\n+text\n\\ No newline at end of file\n")
+    equal(code_of(http.ask(request("resources/read", uri=uri.replace(got["run"], "0" * 32)))), -32002)
+    assert "run" not in ask(language="python", code="return 1")
     equal(ask(language="javascript", code="export const twice = (x) => x * 2", function="twice", args=[21])["value"], 42)
     failed = http.ask(call("call_function", language="python", code="raise ValueError('no')"))
     assert failed["result"]["isError"] and "no" in texts(failed)[0], failed
@@ -360,7 +364,7 @@ def check_resources(http):
     equal([(row["name"], row["uri"], row["size"]) for row in listed], [("later", "cloche://default/files/workspace/later", 1), ("sub dir/ä%.txt", "cloche://default/files/workspace/sub%20dir/%c3%a4%25.txt", 5)])
     [read] = http.ask(request("resources/read", uri=listed[1]["uri"]))["result"]["contents"]
     equal((read["text"], read["uri"]), ("text\n", listed[1]["uri"]))
-    equal(len(http.ask(request("resources/templates/list"))["result"]["resourceTemplates"]), 3)
+    equal(len(http.ask(request("resources/templates/list"))["result"]["resourceTemplates"]), 4)
     process = structured(http.ask(call("run_command", command="echo printed", background=True)))["process"]
     structured(http.ask(call("read_output", process=process, wait_s=60)))
     equal(http.ask(request("resources/read", uri=f"cloche://default/processes/{process}/stdout"))["result"]["contents"][0]["text"], "printed\n")

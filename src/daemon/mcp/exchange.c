@@ -236,6 +236,7 @@ int mcp_start(struct daemon *d, struct cloche_err *e)
         TAILQ_INIT(&mcp->posts);
         TAILQ_INIT(&mcp->errands);
         TAILQ_INIT(&mcp->tasks);
+        TAILQ_INIT(&mcp->runs);
         while (getrandom(mcp->key, sizeof(mcp->key), 0) != sizeof(mcp->key))
                 ;
         uv_timer_init(&d->loop, timer);
@@ -252,6 +253,7 @@ void mcp_stop(struct daemon *d)
                 return;
         uv_close((uv_handle_t *)d->mcp->timer, on_timer_closed);
         mcp_tasks_free(d->mcp);
+        mcp_runs_free(d->mcp);
         mcp_web_stop(d->mcp);
         while (!TAILQ_EMPTY(&d->mcp->errands))
                 mcp_errand_free(TAILQ_FIRST(&d->mcp->errands));

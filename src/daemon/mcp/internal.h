@@ -130,7 +130,8 @@ struct mcp {
         TAILQ_HEAD(mcp_posts, mcp_post) posts;
         TAILQ_HEAD(mcp_errands, mcp_errand) errands;
         TAILQ_HEAD(mcp_tasks, mcp_task) tasks;
-        json_t *tools; /* of tools/list, all */
+        TAILQ_HEAD(mcp_runs, mcp_run) runs; /* of call_function, the last one first */
+        json_t *tools;                      /* of tools/list, all */
         uv_timer_t *timer;
         unsigned char key[MCP_KEY_BYTES]; /* of request states */
 };
@@ -389,6 +390,10 @@ void mcp_call_function(struct mcp_exchange *x);
 /* Ask the user whether a sandbox may have this network. 0: the answer is not there, or was no: the
  * message is answered, or will be handled again. */
 int mcp_network_is_granted(struct mcp_exchange *x, const json_t *network);
+/* The differences that a call of call_function made, borrowed; NULL: there is no such call of this
+ * caller, or it is long ago. */
+const json_t *mcp_run_diff(const struct mcp_exchange *x, const char *run);
+void mcp_runs_free(struct mcp *mcp);
 /* A process of the core as the tools show it; a new reference. */
 json_t *mcp_process_of(const json_t *process);
 

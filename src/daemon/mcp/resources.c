@@ -19,7 +19,7 @@ struct kind {
         const char *before, *after; /* of the part, in the path after the sandbox */
         void (*read)(struct mcp_exchange *x);
 };
-static const struct kind kinds[4];
+static const struct kind kinds[5];
 
 struct reading {
         char *part; /* of the URI, decoded */
@@ -94,7 +94,7 @@ static const struct kind *kind_of(const char *path, char **ret_part)
 {
         size_t size = strlen(path);
 
-        for (const struct kind *k = kinds; k->template; k++) {
+        for (const struct kind *k = kinds; k->template && k->read; k++) {
                 size_t before = strlen(k->before), after = strlen(k->after);
 
                 if (size > before + after && strncmp(path, k->before, before) == 0 &&
@@ -203,15 +203,37 @@ static void read_variables(struct mcp_exchange *x)
         mcp_call(x, "context.describe", json_pack("{s:s}", "context", reading->part), NULL, on_variables);
 }
 
-static const struct kind kinds[4] = {
+static const struct kind kinds[5] = {
         {"cloche://{sandbox}/files/{+path}", "file", "A file of a sandbox, of at most 8 MiB", NULL, "files/", "",
          read_file},
         {"cloche://{sandbox}/processes/{process}/stdout", "process-stdout", "The output of a process in the background",
          "text/plain", "processes/", "/stdout", read_stdout},
         {"cloche://{sandbox}/contexts/{context}/variables", "context-variables", "The variables of an interpreter",
          "application/json", "contexts/", "/variables", read_variables},
+        {"cloche://runs/{run}/changes.diff", "run-changes", "The files that a call of call_function changed",
+         "text/x-diff", NULL, NULL, NULL},
         {0},
 };
+
+/* It is of no sandbox. 0: the URI is another one. */
+static int read_changes(struct mcp_exchange *x, const char *uri)
+{
+        static const char before[] = SCHEME "runs/", after[] = "/changes.diff";
+        size_t size = strlen(uri), id_size = MCP_SESSION_SIZE - 1;
+        char id[MCP_SESSION_SIZE];
+        const json_t *diff;
+
+        if (size != strlen(before) + id_size + strlen(after) || strncmp(uri, before, strlen(before)) != 0 ||
+            strcmp(uri + strlen(before) + id_size, after) != 0)
+                return 0;
+        snprintf(id, sizeof(id), "%s", uri + strlen(before));
+        diff = mcp_run_diff(x, id);
+        if (diff)
+                answer_bytes(x, json_string_value(diff), json_string_length(diff), "text/x-diff");
+        else
+                no_such_resource(x, "the differences of the last calls only are kept");
+        return 1;
+}
 
 /* A resource of a sandbox that does not exist makes none. */
 void mcp_on_resources_read(struct mcp_exchange *x)
@@ -224,7 +246,7 @@ void mcp_on_resources_read(struct mcp_exchange *x)
                 mcp_refuse(x, MCP_BAD_PARAMS, "params.uri is missing, expected the URI of a resource");
                 return;
         }
-        if (mcp_fixture_resource(x) || !begin(x))
+        if (mcp_fixture_resource(x) || read_changes(x, uri) || !begin(x))
                 return;
         reading = x->state;
         name = strncmp(uri, SCHEME, strlen(SCHEME)) == 0 ? uri + strlen(SCHEME) : "";

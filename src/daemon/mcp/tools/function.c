@@ -6,11 +6,13 @@
 #include "daemon/core/client.h"
 #include "wire/value.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define TIMEOUT_S 60
 #define CHANGES_MAX 1000
+#define RUNS_MAX 64 /* whose differences are kept */
 
 /* The daemon answers a client; this one is the message's. */
 struct call {
@@ -29,6 +31,129 @@ static void call_done(void *state)
         client_done(&call->client);
         free(call);
 }
+
+/* -- differences ------------------------------------------------------------------------------------------------- */
+
+struct mcp_run {
+        TAILQ_ENTRY(mcp_run) link;
+        int64_t principal;
+        char id[MCP_SESSION_SIZE];
+        json_t *diff;
+};
+
+static void run_free(struct mcp *mcp, struct mcp_run *run)
+{
+        TAILQ_REMOVE(&mcp->runs, run, link);
+        json_decref(run->diff);
+        free(run);
+}
+
+void mcp_runs_free(struct mcp *mcp)
+{
+        while (!TAILQ_EMPTY(&mcp->runs))
+                run_free(mcp, TAILQ_FIRST(&mcp->runs));
+}
+
+const json_t *mcp_run_diff(const struct mcp_exchange *x, const char *id)
+{
+        const struct mcp_run *run;
+
+        TAILQ_FOREACH (run, &x->door.daemon->mcp->runs, link)
+                if (run->principal == x->door.principal && strcmp(run->id, id) == 0)
+                        return run->diff;
+        return NULL;
+}
+
+static void add(struct mcp_cut *diff, const char *text)
+{
+        mcp_cut_add(diff, text, strlen(text));
+}
+
+static size_t count_lines(const char *text)
+{
+        size_t count = 0;
+
+        for (; *text; text += strcspn(text, "\n") + (text[strcspn(text, "\n")] == '\n'))
+                count++;
+        return count;
+}
+
+static void add_lines(struct mcp_cut *diff, char sign, const char *text)
+{
+        while (*text) {
+                size_t size = strcspn(text, "\n");
+
+                mcp_cut_add(diff, &sign, 1);
+                mcp_cut_add(diff, text, size);
+                add(diff, text[size] ? "\n" : "\n\\ No newline at end of file\n");
+                text += size + (text[size] == '\n');
+        }
+}
+
+/* The whole file before and after: right for patch(1), if not the shortest. */
+static void add_change(struct mcp_cut *diff, const json_t *change, const char *path)
+{
+        const json_t *before = json_object_get(change, "oldContent"), *after = json_object_get(change, "content");
+        const char *old = before ? mcp_text(change, "oldContent") : "", *new = after ? mcp_text(change, "content") : "";
+        char head[80];
+
+        add(diff, "--- a");
+        add(diff, path);
+        add(diff, "\n+++ b");
+        add(diff, path);
+        if (!old || !new || (!before && !after)) {
+                add(diff, "\nThe contents are no texts, or are too large.\n");
+                return;
+        }
+        snprintf(head, sizeof(head), "\n@@ -%d,%zu +%d,%zu @@\n", *old != '\0', count_lines(old), *new != '\0',
+                 count_lines(new));
+        add(diff, head);
+        add_lines(diff, '-', old);
+        add_lines(diff, '+', new);
+}
+
+static void add_files(struct mcp_cut *diff, const json_t *list)
+{
+        for (size_t i = 0; i < json_array_size(list); i++) {
+                const json_t *change = json_array_get(list, i);
+                const char *path = mcp_text(change, "path"), *kind = mcp_text(change, "kind");
+
+                if (path && (!kind || strcmp(kind, "file") == 0))
+                        add_change(diff, change, path);
+        }
+}
+
+/* The id of the run, under which its differences are kept; NULL: it changed nothing. */
+static const char *keep_diff(struct mcp_exchange *x, const json_t *files)
+{
+        struct mcp *mcp = x->door.daemon->mcp;
+        struct mcp_run *run = calloc(1, sizeof(*run)), *other;
+        struct mcp_cut diff;
+        size_t count = 0;
+
+        if (!run)
+                return NULL;
+        mcp_cut_init(&diff);
+        add_files(&diff, json_object_get(files, "created"));
+        add_files(&diff, json_object_get(files, "modified"));
+        add_files(&diff, json_object_get(files, "deleted"));
+        run->principal = x->door.principal;
+        run->diff = diff.total > 0 ? mcp_cut_text(&diff) : NULL;
+        mcp_cut_done(&diff);
+        if (!run->diff) {
+                free(run);
+                return NULL;
+        }
+        mcp_random_id(run->id);
+        TAILQ_INSERT_HEAD(&mcp->runs, run, link);
+        TAILQ_FOREACH (other, &mcp->runs, link)
+                count++;
+        if (count > RUNS_MAX)
+                run_free(mcp, TAILQ_LAST(&mcp->runs, mcp_runs));
+        return run->id;
+}
+
+/* -- results ----------------------------------------------------------------------------------------------------- */
 
 static void add_changes(json_t *changes, const json_t *files)
 {
@@ -80,16 +205,21 @@ static void answer(struct mcp_exchange *x, const json_t *result)
         json_t *error = json_object_get(result, "error"), *value = json_object_get(result, "result"),
                *content = json_array(), *changes = json_array(), *structured, *text;
         int is_success = json_is_true(json_object_get(result, "success"));
+        const char *run = keep_diff(x, json_object_get(result, "files"));
 
         add_changes(changes, json_object_get(result, "files"));
         text = is_success ? text_of(value) : error_text(error);
-        structured = json_pack("{s:o, s:o, s:o, s:O*}", "stdout", cut_member(result, "stdout"), "stderr",
-                               cut_member(result, "stderr"), "changes", changes, "value",
+        structured = json_pack("{s:o, s:o, s:o, s:s*, s:O*}", "stdout", cut_member(result, "stdout"), "stderr",
+                               cut_member(result, "stderr"), "changes", changes, "run", run, "value",
                                is_success && json_string_length(text) <= MCP_TEXT_BYTES ? value : NULL);
         mcp_add_text(content, json_object_get(structured, "stdout"));
         mcp_add_text(content, json_object_get(structured, "stderr"));
         mcp_add_text(content, text);
         json_decref(text);
+        if (run)
+                json_array_append_new(content, json_pack("{s:s, s:o, s:s, s:s}", "type", "resource_link", "uri",
+                                                         json_sprintf("cloche://runs/%s/changes.diff", run), "name",
+                                                         "changes.diff", "mimeType", "text/x-diff"));
         mcp_tool_answer(x, content, structured, !is_success);
 }
 
