@@ -82,6 +82,14 @@ def check_watches(http):
     session.ask(call("run_command", command="echo other > dir/other; echo two > dir/new; mv dir/new dir/file"))
     told = listener.message()
     equal((told["method"], told["params"]), ("notifications/resources/updated", {"uri": uri}))
+    session.ask(call("run_command", command="for i in {1..1000}; do echo $i > dir/file; done; echo end > dir/last"))
+    last = "cloche://default/files/workspace/dir/last"
+    equal(session.ask(request("resources/subscribe", uri=last))["result"], {})
+    session.ask(call("write_file", path="dir/last", text=""))
+    told = []
+    while not {uri, last} <= set(told):
+        told.append(listener.message()["params"]["uri"])
+    assert len(told) < 200, told  # four a second of each
     for bad in ("cloche://nobody/files/etc/passwd", "cloche://default/files/workspace/none/file", "cloche://default/processes/x/stdout", "file:///etc"):
         equal(code_of(session.ask(request("resources/subscribe", uri=bad))), -32602, bad)
     equal(session.ask(request("resources/unsubscribe", uri=uri))["result"], {})
@@ -105,6 +113,7 @@ def check_later_watches(http):
     http.ask(call("run_command", command="echo three > dir/file"))
     told = listener.message()
     equal((told["method"], told["params"]), ("notifications/resources/updated", {"uri": uri, "_meta": tag}))
+    equal(code_of(http.ask_modern(modern("subscriptions/listen", notifications={}), Accept="application/json")[1]), -32602)  # not a stream
     for bad in ({}, {"notifications": 1}, {"notifications": {"resourceSubscriptions": [1]}}):
         equal(code_of(http.ask_modern(modern("subscriptions/listen", **bad))[1]), -32602)
     return listener  # it ends with the daemon

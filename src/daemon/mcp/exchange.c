@@ -159,6 +159,8 @@ static int has_deadline(const struct mcp *mcp)
 {
         const struct mcp_exchange *x;
 
+        if (mcp->due_count > 0)
+                return 1;
         TAILQ_FOREACH (x, &mcp->exchanges, link)
                 if (x->deadline_ns || x->lapse_ns || x->task_ns)
                         return 1;
@@ -184,6 +186,7 @@ static void on_timer(uv_timer_t *timer)
                         mcp_task_begin(x);
                 }
         }
+        mcp_tell_due(mcp, now_ns);
         if (!has_deadline(mcp))
                 uv_timer_stop(timer);
 }

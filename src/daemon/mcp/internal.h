@@ -126,7 +126,7 @@ struct mcp_exchange {
 struct mcp {
         TAILQ_HEAD(mcp_exchanges, mcp_exchange) exchanges;
         TAILQ_HEAD(mcp_clients, mcp_client) clients; /* the one that was used last is the last */
-        unsigned client_count;
+        unsigned client_count, due_count;            /* due_count: of watches */
         TAILQ_HEAD(mcp_posts, mcp_post) posts;
         TAILQ_HEAD(mcp_errands, mcp_errand) errands;
         TAILQ_HEAD(mcp_tasks, mcp_task) tasks;
@@ -264,6 +264,8 @@ void mcp_on_subscribe(struct mcp_exchange *x);
 void mcp_on_unsubscribe(struct mcp_exchange *x);
 void mcp_on_listen(struct mcp_exchange *x);
 void mcp_watches_free(struct mcp_watches *watches);
+/* Tell the changes whose time has come. */
+void mcp_tell_due(struct mcp *mcp, uint64_t now_ns);
 /* Let x take the messages of its client. 0: the client is not known. */
 int mcp_listen(struct mcp_exchange *x);
 

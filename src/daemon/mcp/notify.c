@@ -2,13 +2,15 @@
  * cloched-engine, on its loop, with the rights of the daemon's user. */
 #include "internal.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define WATCHES_MAX 64 /* of a client, or of a stream */
+#define WATCHES_MAX 64              /* of a client, or of a stream */
+#define TELL_NS UINT64_C(250000000) /* between two changes of a file */
 #define SUBSCRIPTION_ID "io.modelcontextprotocol/subscriptionId"
 
 /* -- log messages ------------------------------------------------------------------------------------------------ */
@@ -61,11 +63,11 @@ void mcp_on_set_level(struct mcp_exchange *x)
 
 /* -- streams ----------------------------------------------------------------------------------------------------- */
 
-/* A notification of a subscription of the later era; params: stolen. */
-static void tell_subscriber(struct mcp_exchange *x, const char *method, json_t *params)
+/* A notification of a subscription of the later era; params: stolen. 0: it takes none. */
+static int tell_subscriber(struct mcp_exchange *x, const char *method, json_t *params)
 {
         json_object_set_new(params, "_meta", json_pack("{s:O}", SUBSCRIPTION_ID, x->id));
-        x->carrier->notify(x, mcp_notification(method, params));
+        return x->carrier->notify(x, mcp_notification(method, params));
 }
 
 int mcp_listen(struct mcp_exchange *x)
@@ -129,11 +131,14 @@ struct mcp_watch {
         struct mcp_exchange *subscriber; /* of the later era, or */
         struct mcp_client *client;
         int is_begun, is_over;
+        uint64_t told_ns; /* when a change was told last */
+        int is_due;       /* another one is to be told when its time has come */
 };
 
 static void watch_free(struct mcp_watch *watch)
 {
         TAILQ_REMOVE(watch->list, watch, link);
+        watch->door.daemon->mcp->due_count -= watch->is_due;
         door_done(&watch->door);
         json_decref(watch->uri);
         free(watch->path);
@@ -172,7 +177,12 @@ static void acknowledge(struct mcp_exchange *x)
 {
         if (json_object_get(x->filter, "resourceSubscriptions"))
                 json_object_set_new(x->filter, "resourceSubscriptions", watched(&x->watches));
-        tell_subscriber(x, "notifications/subscriptions/acknowledged", json_pack("{s:O}", "notifications", x->filter));
+        if (tell_subscriber(x, "notifications/subscriptions/acknowledged",
+                            json_pack("{s:O}", "notifications", x->filter)))
+                return;
+        json_decref(x->filter);
+        x->filter = NULL;
+        mcp_refuse(x, MCP_BAD_PARAMS, "a subscription needs a stream (Accept: text/event-stream)");
 }
 
 /* The watch has begun, or cannot. */
@@ -198,7 +208,7 @@ static void settle(struct mcp_watch *watch, const struct cloche_err *e)
                 watch_free(watch);
 }
 
-static void tell_change(struct mcp_watch *watch)
+static void tell_now(struct mcp_watch *watch, uint64_t now_ns)
 {
         json_t *params = json_pack("{s:O}", "uri", watch->uri);
 
@@ -209,6 +219,49 @@ static void tell_change(struct mcp_watch *watch)
                                                          mcp_notification("notifications/resources/updated", params));
         else
                 json_decref(params);
+        watch->told_ns = now_ns;
+}
+
+/* A guest may change its file as often as it likes. */
+static void tell_change(struct mcp_watch *watch)
+{
+        struct mcp *mcp = watch->door.daemon->mcp;
+        uint64_t now_ns = clock_now_ns();
+
+        if (watch->is_due)
+                return;
+        if (now_ns >= watch->told_ns + TELL_NS) {
+                tell_now(watch, now_ns);
+                return;
+        }
+        watch->is_due = 1;
+        mcp->due_count++;
+        mcp_watch_clock(mcp);
+}
+
+static void tell_due(struct mcp *mcp, struct mcp_watches *watches, uint64_t now_ns)
+{
+        struct mcp_watch *watch;
+
+        TAILQ_FOREACH (watch, watches, link)
+                if (watch->is_due && now_ns >= watch->told_ns + TELL_NS) {
+                        watch->is_due = 0;
+                        mcp->due_count--;
+                        tell_now(watch, now_ns);
+                }
+}
+
+void mcp_tell_due(struct mcp *mcp, uint64_t now_ns)
+{
+        struct mcp_exchange *x;
+        struct mcp_client *client;
+
+        if (mcp->due_count == 0)
+                return;
+        TAILQ_FOREACH (x, &mcp->exchanges, link)
+                tell_due(mcp, &x->watches, now_ns);
+        TAILQ_FOREACH (client, &mcp->clients, link)
+                tell_due(mcp, &client->watches, now_ns);
 }
 
 static void on_event(struct door *door, const char *event, const json_t *about, const struct buf *attachments)
