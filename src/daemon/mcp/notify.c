@@ -101,20 +101,32 @@ void mcp_list_changed(struct daemon *d, const char *list)
                         client->listener->carrier->notify(client->listener, mcp_notification(method, NULL));
 }
 
-/* An empty result is the end of a subscription; other streams just end. */
+static struct mcp_exchange *find_listener(const struct mcp *mcp)
+{
+        struct mcp_exchange *x;
+
+        TAILQ_FOREACH (x, &mcp->exchanges, link)
+                if (x->filter || (x->client && x->client->listener == x))
+                        return x;
+        return NULL;
+}
+
+/* An empty result is the end of a subscription; other streams just end. The stop of the daemon may
+ * proceed with each answer, and end other messages: begin anew after it. */
 void mcp_leave(struct daemon *d)
 {
-        struct mcp_exchange *x, *next;
+        struct mcp_exchange *x;
 
-        for (x = d->mcp ? TAILQ_FIRST(&d->mcp->exchanges) : NULL; x; x = next) {
-                next = TAILQ_NEXT(x, link);
+        while (d->mcp && (x = find_listener(d->mcp))) {
                 if (x->filter) {
                         mcp_watches_free(&x->watches); /* nothing follows the answer */
                         json_decref(x->filter);
                         x->filter = NULL;
                         mcp_answer(x, json_pack("{s:{s:O}}", "_meta", SUBSCRIPTION_ID, x->id));
-                } else if (x->client && x->client->listener == x)
+                } else {
+                        x->client->listener = NULL;
                         x->carrier->answer(x, 202, NULL);
+                }
         }
 }
 
