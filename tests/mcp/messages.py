@@ -33,9 +33,12 @@ class Http:
     def __init__(self, daemon):
         self.port, self.token = daemon.port, daemon.token
 
+    def connect(self):
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=HANG)
+
     def open(self, body, verb="POST", **headers):
         """A connection with this request. A header that is None is left out."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=HANG)
+        connection = self.connect()
         sent = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
         sent.update({name.replace("_", "-"): value for name, value in headers.items()})
         connection.request(verb, "/mcp", body if isinstance(body, (bytes, str)) or body is None else json.dumps(body), {name: value for name, value in sent.items() if value is not None})
@@ -61,6 +64,22 @@ class Http:
         own = {"MCP-Protocol-Version": MODERN, "Mcp-Method": message["method"], "Mcp-Name": params.get(NAMES.get(message["method"])), "Mcp-Param-Sandbox": params.get("arguments", {}).get("sandbox")}
         status, _, answer = self.send(message, **{**own, **{name.replace("_", "-"): value for name, value in headers.items()}})
         return status, answer
+
+
+class OtherHttp(Http):
+    """The same over the daemon's unix socket: another caller, the user of this process."""
+
+    def __init__(self, daemon):
+        super().__init__(daemon)
+        self.daemon = daemon
+
+    def connect(self):
+        connection = http.client.HTTPConnection("localhost", timeout=HANG)
+        connection.sock = self.daemon.connect()
+        return connection
+
+    def open(self, body, verb="POST", **headers):
+        return super().open(body, verb, **{**headers, "Authorization": None})
 
 
 class Stdio:

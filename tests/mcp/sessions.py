@@ -6,7 +6,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
-from messages import META, MODERN, Http, Stdio, call, modern, request
+from messages import META, MODERN, Http, OtherHttp, Stdio, call, modern, request
 from cloche import equal
 from rpc import Daemon
 
@@ -210,6 +210,28 @@ def check_rollback_without_a_client(http):
     equal(set(boxes()), set(before))
 
 
+def check_other_callers(http, other):
+    """Ids of sessions, streams, questions and states are of use to nobody else."""
+    session = Session(http, elicitation={})
+    stolen = Session(other)
+    stolen.headers = session.headers
+    equal(stolen.send(None, "DELETE"), 404)
+    assert stolen.ask(call("set_network", allow=[], sandbox="default"))["error"]["code"] == -32602  # it has no such sandbox
+    other.ask(call("create_sandbox", sandbox="asked"))
+    assert stolen.ask(call("set_network", allow=[], sandbox="asked"))["result"]["isError"]  # nor the capability
+    stream = session.stream(call("set_network", allow=["h.example"], sandbox="asked"))
+    asked = stream.message()
+    equal(stolen.send(answer_to(asked, action="accept", content={"permit": True})), 202)  # to nothing
+    equal(stolen.send(None, "GET", Last_Event_ID=stream.last), 404)
+    session.send(answer_to(asked, action="decline"))
+    assert stream.message()["result"]["isError"]
+    message = with_meta(call("set_network", allow=["h.example"], sandbox="asked"), ASKED)
+    state = http.ask_modern(message)[1]["result"]["requestState"]
+    message["params"].update(requestState=state, inputResponses={"network": {"action": "accept", "content": {"permit": True}}})
+    equal(code_of(other.ask_modern(message)[1]), -32602)
+    equal(http.ask_modern(message)[1]["result"]["isError"], False)  # its own
+
+
 def check_log(http):
     session = Session(http)
     equal(code_of(session.ask(request("logging/setLevel", level="loud"))), -32602)
@@ -259,7 +281,7 @@ def begin_tasks(http):
     return [begin("tasked", "until [ -e go ]; do sleep 0.1; done; exit 4"), begin("killed", "echo $BASHPID > pid; exec sleep 600"), begin("failed", "exec sleep 600")]
 
 
-def check_tasks(http, begun):
+def check_tasks(http, other, begun):
     def ask(method, task, **more):
         return http.ask_modern(with_meta(request(method, taskId=task, **more), TASKS), Mcp_Name=task)
 
@@ -273,6 +295,8 @@ def check_tasks(http, begun):
         equal((task["resultType"], task["status"], "result" in task, "requestState" in task), ("task", "working", False, False))
         assert task["ttlMs"] > 0 and task["pollIntervalMs"] > 0 and task["createdAt"] <= task["lastUpdatedAt"], task
     first, killed, failed = [task["taskId"] for task in made]
+    for method in ("tasks/get", "tasks/cancel"):
+        equal(code_of(other.ask_modern(with_meta(request(method, taskId=first), TASKS), Mcp_Name=first)[1]), -32602)
     equal(ask("tasks/get", first)[1]["result"]["status"], "working")
     http.ask(call("write_file", path="go", text="", sandbox="tasked"))
     done = wait(first)
@@ -300,7 +324,8 @@ def test_messages_to_the_client():
         for check in (check_resumption, check_questions, check_later_questions, check_log, check_rollback_without_a_client):
             check(http)
         check_lines(daemon)
-        check_tasks(http, begun)
+        check_other_callers(http, OtherHttp(daemon))
+        check_tasks(http, OtherHttp(daemon), begun)
         assert daemon.stop() == 0, daemon.log_text()
         while (told := listener.message())["method" if "method" in told else "id"] == "notifications/resources/updated":
             pass
