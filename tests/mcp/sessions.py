@@ -232,6 +232,16 @@ def check_other_callers(http, other):
     equal(http.ask_modern(message)[1]["result"]["isError"], False)  # its own
 
 
+def check_cancelled_function(http, daemon):
+    with daemon.frames() as frames:
+        connection = http.open(call("call_function", language="python", code="import time; time.sleep(600)"))
+        while frames.call("stats")["runs"]["now"] == 0:
+            time.sleep(0.01)
+        connection.close()
+        while frames.call("stats")["runs"]["now"] != 0:  # it was killed
+            time.sleep(0.01)
+
+
 def check_log(http):
     session = Session(http)
     equal(code_of(session.ask(request("logging/setLevel", level="loud"))), -32602)
@@ -325,6 +335,7 @@ def test_messages_to_the_client():
             check(http)
         check_lines(daemon)
         check_other_callers(http, OtherHttp(daemon))
+        check_cancelled_function(http, daemon)
         check_tasks(http, OtherHttp(daemon), begun)
         assert daemon.stop() == 0, daemon.log_text()
         while (told := listener.message())["method" if "method" in told else "id"] == "notifications/resources/updated":

@@ -443,6 +443,7 @@ def check_lines(stdio):
     equal(code_of(stdio.ask(request("tools/list", _meta={"io.modelcontextprotocol/protocolVersion": "9"}))), -32022)
     stdio.write({"jsonrpc": "2.0", "method": "notifications/initialized"})  # has no answer
     stdio.write(b"")
+    equal(structured(stdio.ask(call("call_function", language="python", code="return 7")))["value"], 7)
     large = "x" * (10 << 20)
     equal(structured(stdio.ask(call("write_file", path="large", text=large)))["bytes"], len(large))
     equal(structured(stdio.ask(call("run_command", command="wc -c < large")))["stdout"], f"{len(large)}\n")
