@@ -117,7 +117,7 @@ class Programs:
         """The same for programs that have a daemon of their own if none is named."""
         words = [*(["--socket", option] if option is not None else []), *(["--network", "10.0.0.1"] if is_private else [])]
         out, error = self.command(["mcp", *words], env, b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
-        return [out.strip() or error, *self.ask(env, option, False, self.folder + "/cloched" if is_private else None)]
+        return [out.partition("\n")[0] or error, *self.ask(env, option, False, self.folder + "/cloched" if is_private else None)]
 
     def ask(self, env, option, shared, program=None):
         for client in self.clients:
