@@ -5,6 +5,7 @@
 #include "base/utf8.h"
 #include "cli/output/print.h"
 #include "cli/sandbox/sandbox-options.h"
+#include "jupyter/text.h"
 #include "notebook.h"
 
 #include <stdio.h>
@@ -120,56 +121,11 @@ static int is_lines(const char *mime)
                strcmp(mime, "image/svg+xml") == 0;
 }
 
-static json_t *plain(const json_t *value);
-
-/* Values that JSON lacks have a tag (spec/values.md): bytes become base64, tagged objects plain
- * objects, others their text. */
-static json_t *untagged(const json_t *value)
-{
-        const char *kind = sandbox_text(value, "$");
-        const json_t *v = json_object_get(value, "v"), *pair;
-        json_t *object;
-        size_t i;
-
-        if (strcmp(kind, "object") != 0)
-                return json_incref(json_object_get(value, strcmp(kind, "bytes") == 0 ? "b64" : "v"));
-        object = json_object();
-        json_array_foreach (v, i, pair) {
-                const char *key = json_string_value(json_array_get(pair, 0));
-
-                if (key)
-                        json_object_set_new(object, key, plain(json_array_get(pair, 1)));
-        }
-        return object;
-}
-
-static json_t *plain(const json_t *value)
-{
-        const char *key;
-        json_t *member, *copy;
-        size_t i;
-
-        if (json_is_object(value) && json_object_get(value, "$"))
-                return (copy = untagged(value)) ? copy : json_null();
-        if (json_is_array(value)) {
-                copy = json_array();
-                json_array_foreach (value, i, member)
-                        json_array_append_new(copy, plain(member));
-                return copy;
-        }
-        if (!json_is_object(value))
-                return json_incref((json_t *)value);
-        copy = json_object();
-        json_object_foreach ((json_t *)value, key, member)
-                json_object_set_new(copy, key, plain(member));
-        return copy;
-}
-
 static json_t *form(const char *mime, const json_t *value)
 {
         if (json_is_string(value) && is_lines(mime))
                 return notebook_lines(json_string_value(value), json_string_length(value));
-        return plain(value);
+        return text_plain_value(value);
 }
 
 static int compare_names(const void *a, const void *b)
@@ -199,7 +155,7 @@ static json_t *metadata(const json_t *display)
 {
         const json_t *metadata = json_object_get(display, "metadata");
 
-        return json_is_object(metadata) ? plain(metadata) : json_object();
+        return json_is_object(metadata) ? text_plain_value(metadata) : json_object();
 }
 
 static void update(struct notebook_outputs *o, const json_t *display, const char *id)

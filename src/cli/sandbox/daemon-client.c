@@ -89,6 +89,12 @@ int daemon_adopt(int fd, struct daemon_client *ret, struct cloche_err *e)
         return r;
 }
 
+void daemon_resume(int fd, struct daemon_client *ret)
+{
+        *ret = (struct daemon_client){.fd = fd, .missing = json_array(), .is_greeted = 1};
+        wire_client_init(&ret->client, ret->fd, FRAME_BYTES_MAX, OUT_BYTES_MAX);
+}
+
 void daemon_close(struct daemon_client *c)
 {
         wire_client_done(&c->client);

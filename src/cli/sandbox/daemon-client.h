@@ -42,6 +42,8 @@ struct daemon_message {
 CLOCHE_MUST_CHECK int daemon_open(const char *path, int takes_notice, struct daemon_client *ret, struct cloche_err *e);
 /* The same over a connected socket, which is taken. */
 CLOCHE_MUST_CHECK int daemon_adopt(int fd, struct daemon_client *ret, struct cloche_err *e);
+/* The same over a socket on which another process has said hello. */
+void daemon_resume(int fd, struct daemon_client *ret);
 void daemon_close(struct daemon_client *c);
 
 /* Queue a request. params is stolen, NULL if jansson refused them; *ret_id identifies the

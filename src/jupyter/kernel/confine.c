@@ -1,0 +1,63 @@
+/* Drop the rights of this process before it reads bytes of clients and guests. Runs in:
+ * cloche-kernel's second process. */
+#include "confine.h"
+
+#include "base/err.h"
+#include "jail/caps.h"
+#include "jail/filter/filter.h"
+#include "jail/filter/landlock.h"
+
+#include <errno.h>
+#include <sys/resource.h>
+
+/* libzmq keeps the parts of a message until the last one has come, however many there are: a
+ * foreign connection may not fill the host's memory with them. */
+#define DATA_BYTES ((rlim_t)2 << 30)
+#define DESCRIPTORS 1024
+
+static const struct sock_filter calls[] = {
+#include "kernel-filter-rows.inc"
+};
+
+static int limit(void)
+{
+        static const struct {
+                int resource;
+                rlim_t most;
+        } limits[] = {{RLIMIT_NOFILE, DESCRIPTORS},
+                      {RLIMIT_CORE, 0},
+                      {RLIMIT_FSIZE, 0},
+#ifndef CHECKED /* sanitizers reserve more */
+                      {RLIMIT_DATA, DATA_BYTES}
+#endif
+        };
+
+        for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+                struct rlimit now;
+
+                if (getrlimit((__rlimit_resource_t)limits[i].resource, &now) < 0)
+                        return -1;
+                if (now.rlim_max > limits[i].most)
+                        now.rlim_max = limits[i].most;
+                now.rlim_cur = now.rlim_max;
+                if (setrlimit((__rlimit_resource_t)limits[i].resource, &now) < 0)
+                        return -1;
+        }
+        return 0;
+}
+
+/* A kernel without Landlock has the filter, which permits to open no file either. */
+int confine_to_sockets(struct cloche_err *e)
+{
+        int abi, r;
+
+        if (caps_give_up() < 0 || limit() < 0)
+                return err_os(e, CLOCHE_E_RESOURCE, errno, "give up the rights of cloche-kernel");
+        r = landlock_enter(NULL, 0, &abi, e);
+        return r == -CLOCHE_E_GUARD_MISSING ? 0 : r;
+}
+
+int confine_calls(struct cloche_err *e)
+{
+        return FILTER_ENTER(calls, e);
+}
