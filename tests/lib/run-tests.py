@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Run the tests below tests/integration, tests/hostile, tests/fs, tests/sync, tests/files,
-tests/shell, tests/egress, tests/daemon, tests/container, tests/e2b, tests/mcp, tests/ssh and tests/openapi.
+tests/shell, tests/egress, tests/daemon, tests/container, tests/e2b, tests/mcp, tests/ssh, tests/mcp, tests/jupyter and
+tests/openapi.
 
     run-tests.py [--build DIR] [--jobs N] [--again N] [--busy K] [--list] [--skip PATTERN]… [pattern…]
 
@@ -47,7 +48,7 @@ import runtimes
 LIB = os.path.dirname(os.path.abspath(__file__))
 TESTS = os.path.dirname(LIB)
 SOURCE = os.path.dirname(TESTS)
-FOLDERS = ["egress", "container", "e2b", "mcp", "ssh", "openapi", "daemon", "integration", "hostile", "fs", "sync", "files", "image", "shell"]  # the ones that wait longest first
+FOLDERS = ["egress", "container", "e2b", "mcp", "ssh", "jupyter", "openapi", "daemon", "integration", "hostile", "fs", "sync", "files", "image", "shell"]  # the ones that wait longest first
 NAMED_FOLDERS = ["machine"]  # run only if named: they change the machine
 SKIPPED = 77
 DEFAULT_TIMEOUT = 60

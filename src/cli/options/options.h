@@ -59,6 +59,10 @@ struct cli_request {
         struct {
                 const char *file, *keys, *user; /* NULL: not given */
         } ssh;
+        struct {
+                const char *language, *prefix; /* NULL: not given */
+                int is_forkable, is_user;
+        } jupyter;
         uint64_t keep_bytes; /* UINT64_MAX: not given */
         const char *token_file;
         int all_images; /* those without a name too */

@@ -1,0 +1,34 @@
+/* cloche jupyter install: make kernels known to front ends of Jupyter. Runs in: the CLI, as its
+ * user. */
+#include "cli/options/options.h"
+#include "jupyter/jupyter.h"
+#include "kernelspec.h"
+
+#include <string.h>
+
+static int run(struct cli_request *request)
+{
+        struct kernelspec spec = {.language = request->jupyter.language,
+                                  .sandbox = request->sandbox.sandbox,
+                                  .socket = request->sandbox.socket,
+                                  .is_forkable = request->jupyter.is_forkable,
+                                  .prefix = request->jupyter.prefix};
+        const struct jupyter_language *language;
+        int code = 0;
+
+        if (request->jupyter.is_user && spec.prefix)
+                return cli_bad("--user and --prefix contradict each other: use one");
+        if (spec.language && !jupyter_language_find(spec.language))
+                return cli_bad("no language with contexts is called '%s': cloche jupyter install without --language "
+                               "installs all",
+                               spec.language);
+        if (spec.language)
+                return kernelspec_write(&spec);
+        for (size_t i = 0; code == 0 && (language = jupyter_language_at(i)); i++) {
+                spec.language = language->name;
+                code = kernelspec_write(&spec);
+        }
+        return code;
+}
+
+const struct cli_handler command_jupyter_install = {.run = run};
