@@ -40,7 +40,7 @@ static int is_control(const char *at, size_t size)
 {
         unsigned char c = (unsigned char)*at;
 
-        return (c < 0x20 && !strchr("\t\n\r\b\f", c)) || c == 0x7f ||
+        return (c < 0x20 && (c == 0 || !strchr("\t\n\r\b\f", c))) || c == 0x7f ||
                (c == 0xc2 && size > 1 && (unsigned char)at[1] >= 0x80 && (unsigned char)at[1] < 0xa0);
 }
 

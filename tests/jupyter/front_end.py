@@ -14,7 +14,7 @@ if subprocess.run(["/usr/bin/python3", "-c", "import jupyter_client, jupyter_ker
 
 
 def environment(directory, socket=None):
-    """Of front ends: kernelspecs, connection files and everything else below the directory."""
+    """The environment of front ends: kernelspecs, connection files and everything else below the directory."""
     env = {**os.environ, "JUPYTER_PATH": os.path.join(directory, "share/jupyter"), "JUPYTER_RUNTIME_DIR": os.path.join(directory, "run"), "JUPYTER_CONFIG_DIR": os.path.join(directory, "etc"),
            "JUPYTER_DATA_DIR": os.path.join(directory, "data"), "IPYTHONDIR": os.path.join(directory, "ipython"), "HOME": directory, "XDG_RUNTIME_DIR": directory,
            "CLOCHE_DAEMON": os.path.join(BUILD, "cloched"), "CLOCHE_LIBEXEC": BUILD, "PATH": f"{BUILD}:{os.environ['PATH']}"}

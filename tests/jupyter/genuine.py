@@ -99,7 +99,7 @@ def notebook(language, cells):
 
 
 def text_of(cell):
-    """Of the last output."""
+    """The text of the last output."""
     if not cell.outputs:
         return ""
     output = cell.outputs[-1]

@@ -313,9 +313,13 @@ static int prepare(struct kernel *k, struct connection *c, struct cloche_err *e)
         return r < 0 ? r : sockets_bind(&k->sockets, c, e);
 }
 
+/* dprintf(3) would seek, which the filter refuses. */
 static int complain(const struct cloche_err *e)
 {
-        dprintf(STDERR_FILENO, "cloche-kernel: %s\n", e->msg);
+        char line[sizeof(e->msg) + 32];
+
+        snprintf(line, sizeof(line), "cloche-kernel: %s\n", e->msg);
+        (void)fd_write_full(STDERR_FILENO, line, strlen(line));
         return 1;
 }
 

@@ -11,7 +11,7 @@
 
 #define LINGER_MS 1000
 #define STUCK_NS UINT64_C(5000000000)
-#define HANDSHAKE_MS 10000
+#define HANDSHAKE_MS 3000
 #define PARTS_MAX 16
 
 struct outgoing {
