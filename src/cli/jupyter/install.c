@@ -4,8 +4,6 @@
 #include "jupyter/jupyter.h"
 #include "kernelspec.h"
 
-#include <string.h>
-
 static int run(struct cli_request *request)
 {
         struct kernelspec spec = {.language = request->jupyter.language,
@@ -18,10 +16,6 @@ static int run(struct cli_request *request)
 
         if (request->jupyter.is_user && spec.prefix)
                 return cli_bad("--user and --prefix contradict each other: use one");
-        if (spec.language && !jupyter_language_find(spec.language))
-                return cli_bad("no language with contexts is called '%s': cloche jupyter install without --language "
-                               "installs all",
-                               spec.language);
         if (spec.language)
                 return kernelspec_write(&spec);
         for (size_t i = 0; code == 0 && (language = jupyter_language_at(i)); i++) {
