@@ -48,7 +48,7 @@ class Stranger:
 
 
 def check_signatures(manager, client):
-    """Of eight messages only the two that are well signed and new are answered."""
+    """Only messages that are well signed and new are answered."""
     good, later = parts_of(client), parts_of(client)
     signature, header, *rest = good
     other = json.dumps({**json.loads(header), "msg_id": uuid.uuid4().hex}).encode()
@@ -107,7 +107,7 @@ def check_giant_messages(client):
 
 
 def check_output(client):
-    """Of control sequences only colours and moves of the cursor are passed on; text that looks like messages is text."""
+    """Only colours and moves of the cursor are passed on of control sequences; text that looks like messages is text."""
     marks = run(client, r"print('\x1b[31mred\x1b[0m\r\x1b[K \x1b]0;title\x07 \x1b[6n \x1bc \x9b6n \x1bP+q\x1b\\ \x00')")[1]
     equal(printed(marks), "\x1b[31mred\x1b[0m\r\x1b[K \u241b]0;title\u2407 \u241b[6n \u241bc \ufffd6n \u241bP+q\u241b\\ \u2400\n")
     pieces = run(client, "import os\nfor b in b'\\x1b[31mx\\x1b[0m\\x1b[99':\n    os.write(1, bytes([b]))\n0")[1]

@@ -1,4 +1,4 @@
-"""Cells of Jupyter kernels beyond what Debian's package tests: interrupts, questions, queues, magics, and the ends of interpreters and daemons."""
+"""Cells of Jupyter kernels, besides those of Debian's package: interrupts, questions, queues, magics, and the ends of interpreters and daemons."""
 import json
 import os
 import signal

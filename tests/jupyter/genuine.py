@@ -22,21 +22,26 @@ SAMPLES = {
     "javascript": {
         "language_name": "javascript", "file_extension": ".js", "code_hello_world": "console.log('hello, world')", "code_stderr": "console.error('x')",
         "code_generate_error": "throw new TypeError('x')", "code_execute_result": [{"code": "6*7", "result": "42"}], "completion_samples": [{"text": "Math.cbr", "matches": {"cbrt"}}],
+        "code_inspect_sample": "Math.cbrt", "complete_code_samples": ["1 + 1", "function f() {}"], "incomplete_code_samples": ["function f() {"], "invalid_code_samples": ["let = )"],
     },
     "typescript": {
         "language_name": "typescript", "file_extension": ".ts", "code_hello_world": "const greeting: string = 'hello, world'\nconsole.log(greeting)", "code_stderr": "console.error('x')",
         "code_generate_error": "throw new TypeError('x')", "code_execute_result": [{"code": "(6 as number) * 7", "result": "42"}],
+        "code_inspect_sample": "Math.cbrt", "complete_code_samples": ["const n: number = 1"], "incomplete_code_samples": ["function f() {"],
     },
     "ruby": {
         "language_name": "ruby", "file_extension": ".rb", "code_hello_world": "puts 'hello, world'", "code_stderr": "warn 'x'",
         "code_generate_error": "raise ArgumentError, 'x'", "code_execute_result": [{"code": "6*7", "result": "42"}], "completion_samples": [{"text": "Math.cbr", "matches": {"cbrt"}}],
+        "code_inspect_sample": "Math.cbrt", "complete_code_samples": ["1 + 1"], "incomplete_code_samples": ["def f"], "invalid_code_samples": ["x = )"],
     },
     "php": {
         "language_name": "php", "file_extension": ".php", "code_hello_world": "echo 'hello, world';", "code_stderr": "fwrite(STDERR, 'x');",
         "code_generate_error": "throw new RuntimeException('x');", "code_execute_result": [{"code": "6*7", "result": "42"}],
+        "code_inspect_sample": "strlen", "complete_code_samples": ["$x = 1;"], "incomplete_code_samples": ["function f() {"],
     },
     "bash": {
         "language_name": "bash", "file_extension": ".sh", "code_hello_world": "echo hello, world", "code_stderr": "echo x >&2", "code_generate_error": "false",
+        "code_inspect_sample": "echo", "complete_code_samples": ["echo x"], "incomplete_code_samples": ["if true; then"], "invalid_code_samples": ["fi"],
     },
 }
 
