@@ -78,9 +78,8 @@ const struct cloche_err *jupyter_kernel_failure(const struct jupyter_kernel *ker
  * request makes the context anew. */
 void jupyter_kernel_lost(struct jupyter_kernel *kernel, const struct cloche_err *e);
 void jupyter_kernel_take(struct jupyter_kernel *kernel, const struct jupyter_message *message);
-/* The interpreter is made anew, by an operation of the carrier's: requests that wait are
- * aborted. */
-void jupyter_kernel_restart(struct jupyter_kernel *kernel);
+/* Tell the clients that another kernel takes the place of this one. */
+void jupyter_kernel_restarting(struct jupyter_kernel *kernel);
 /* Interrupt the cell that runs. */
 void jupyter_kernel_interrupt(struct jupyter_kernel *kernel);
 /* Requests on shell that wait. */

@@ -431,10 +431,9 @@ void jupyter_kernel_lost(struct jupyter_kernel *k, const struct cloche_err *e)
         }
 }
 
-void jupyter_kernel_restart(struct jupyter_kernel *k)
+void jupyter_kernel_restarting(struct jupyter_kernel *k)
 {
-        k->count = 0;
-        jupyter_abort_waiting(k);
+        jupyter_publish_status(k, NULL, "restarting");
 }
 
 size_t jupyter_kernel_waiting(const struct jupyter_kernel *k)

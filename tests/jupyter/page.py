@@ -13,7 +13,7 @@ from rpc import Daemon
 
 with open(os.path.join(SOURCE, "docs/jupyter.md")) as page:
     PAGE = page.read()
-COMMANDS = re.findall(r"^    (\S.+)$", PAGE, re.M)
+COMMANDS = [line for line in re.findall(r"^    (\S.+)$", PAGE, re.M) if not re.match("cloched|jupyter notebook", line)]  # gateway.py has the others
 NOTEBOOK = {"cells": [{"cell_type": "code", "source": ["open('said', 'w').write('6')\n", "6 * 7"], "metadata": {}, "outputs": [], "execution_count": None}],
             "metadata": {"kernelspec": {"name": "cloche-python", "display_name": "x"}}, "nbformat": 4, "nbformat_minor": 2}
 

@@ -19,6 +19,7 @@ struct client;
 struct connection;
 struct container;
 struct e2b;
+struct gateway;
 struct mcp;
 
 /* The API that a listener serves, and its connections carry. */
@@ -63,6 +64,7 @@ struct daemon {
         struct container *container;
         struct e2b *e2b; /* NULL: not served */
         struct mcp *mcp;
+        struct gateway *gateway; /* NULL: not served */
         struct languages languages;
         struct stats stats;
         int has_memory; /* at the start: for interpreters that nobody asked for */

@@ -6,6 +6,7 @@
 #include "daemon/images/commit.h"
 #include "daemon/images/program.h"
 #include "daemon/images/upload.h"
+#include "daemon/jupyter/gateway.h"
 #include "daemon/mcp/mcp.h"
 #include "daemon/preview/preview.h"
 #include "daemon/run/changes.h"
@@ -141,6 +142,7 @@ static void on_sweep(uv_timer_t *timer)
         images_sweep(d, now_ns);
         image_uploads_sweep(d, now_ns);
         sandbox_sockets_sweep(d, now_ns);
+        gateway_sweep(d, now_ns);
         idle_sweep(d, now_ns);
         peer_discard(NULL, 0);
         supervised_send(&d->options, d->state_sent, NULL);
@@ -447,6 +449,8 @@ int loop_start(struct daemon *d, struct cloche_err *e)
                      connection_drop);
         if (r == 0)
                 r = mcp_start(d, e);
+        if (r == 0 && d->options.is_jupyter)
+                r = gateway_start(d, e);
         if (r == 0)
                 r = web_start(d, e);
         if (r < 0)
@@ -491,6 +495,7 @@ void loop_free(struct daemon *d)
 {
         web_stop(d);
         connections_close_all(d);
+        gateway_stop(d);
         mcp_stop(d);
         prefix_drop_all(d);
         /* These runs were cancelled just now, by an end that did not wait for them. */

@@ -393,6 +393,8 @@ static const struct option_row {
          FLAG(is_mcp_ask)},
         {"--conformance", NULL, "add the fixtures of the conformance tests of the Model Context Protocol; needs --mcp",
          FLAG(is_conformance)},
+        {"--jupyter", NULL, "serve kernels for notebooks at /jupyter of the other listeners (docs/jupyter.md)",
+         FLAG(is_jupyter)},
         {"--container-image", "IMAGE",
          "make sandboxes of the container API of this image of the store (the daemon's own); may be repeated: requests "
          "may name each of them, and the first is for those that name none",

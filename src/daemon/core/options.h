@@ -59,6 +59,7 @@ struct daemon_options {
         int is_mcp;                      /* POST /mcp is served */
         int is_mcp_ask;                  /* create_sandbox with a network asks the user */
         int is_conformance;              /* with the fixtures of MCP's conformance tests */
+        int is_jupyter;                  /* /jupyter is served */
         int is_on_demand, is_plain;      /* is_plain: without options but --profile */
         struct {
                 char *socket_path; /* owned; NULL: not a daemon on demand */

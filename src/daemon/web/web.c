@@ -5,6 +5,7 @@
 #include "daemon/container/container.h"
 #include "daemon/core/log.h"
 #include "daemon/e2b/e2b.h"
+#include "daemon/jupyter/gateway.h"
 #include "daemon/mcp/mcp.h"
 #include "daemon/preview/preview.h"
 #include "image-body.h"
@@ -87,6 +88,11 @@ static int is_mcp(const struct connection *c, const struct http_request *request
         return c->entrance.kind == ENTRANCE_DAEMON && mcp_is_path(c->daemon, http_request_path(request));
 }
 
+static int is_gateway(const struct connection *c, const struct http_request *request)
+{
+        return c->entrance.kind == ENTRANCE_DAEMON && gateway_is_path(c->daemon, http_request_path(request));
+}
+
 /* Refuse in the format of the API of the request. */
 static void refuse(struct http_request *request, unsigned status, const struct cloche_err *e)
 {
@@ -98,6 +104,8 @@ static void refuse(struct http_request *request, unsigned status, const struct c
                 e2b_refuse_request(request, status, e);
         else if (is_mcp(c, request))
                 mcp_refuse_request(request, status, e);
+        else if (is_gateway(c, request))
+                gateway_refuse_request(request, status, e);
         else if (is_container(c, http_request_path(request), &name, &path))
                 container_refuse_request(request, status, e);
         else
@@ -171,6 +179,20 @@ static void mcp_head(struct connection *c, struct http_request *request)
 
         if (r == 0)
                 r = let_in(c, request, &e);
+        if (r < 0)
+                refuse(request, web_status(&e), &e);
+}
+
+/* -- the gateway of Jupyter ------------------------------------------------------------------------------------ */
+
+static void gateway_head(struct connection *c, struct http_request *request)
+{
+        struct cloche_err e = {0};
+        int r = !c->is_tcp || gateway_has_token(c->daemon, request)
+                        ? connection_known(c, c->caller.lane, &e)
+                        : err_set(&e, CLOCHE_E_UNAUTHORIZED,
+                                  "the header Authorization must be token TOKEN, with the daemon's token");
+
         if (r < 0)
                 refuse(request, web_status(&e), &e);
 }
@@ -292,6 +314,8 @@ static void on_head(void *data, struct http_request *request)
                 preflight(request);
         else if (is_mcp(c, request))
                 mcp_head(c, request);
+        else if (is_gateway(c, request))
+                gateway_head(c, request);
         else
                 operation_head(d, request);
         free(name);
@@ -380,6 +404,8 @@ static void on_request(void *data, struct http_request *request)
                 e2b_handle(d, request, PRINCIPAL_TOKEN);
         } else if (is_mcp(c, request)) {
                 mcp_handle(d, request, c->principal);
+        } else if (is_gateway(c, request)) {
+                gateway_handle(d, request, c->principal);
         } else if (is_container(c, http_request_path(request), &name, &path)) {
                 container_handle(d, request, c->principal, name, path);
         } else {
