@@ -1,4 +1,5 @@
 """cloche-kernel under attack: by anyone who reaches its ports, by guests through their output, and by code that has taken it over."""
+import contextlib
 import errno
 import json
 import os
@@ -82,7 +83,22 @@ def is_closed(sock):
 
 
 GREETING = b"\xff" + b"\0" * 8 + b"\x7f\x03\x00NULL" + b"\0" * 16 + b"\0" + b"\0" * 31
-READY = b"\x04\x29\x05READY\x0bSocket-Type\0\0\0\x06DEALER\x08Identity\0\0\0\0"
+READY = b"\x04%c\x05READY\x0bSocket-Type\0\0\0%c%b"
+
+
+def greet(port, kind):
+    """A connection after both greetings, as libzmq makes them."""
+    sock = socket.create_connection(("127.0.0.1", port), HANG)
+    sock.sendall(GREETING)
+    got = b""
+    while b"READY" not in got:
+        got += sock.recv(65536) or fail("the kernel closed the connection")
+    sock.sendall(READY % (22 + len(kind), len(kind), kind))
+    return sock
+
+
+def fail(reason):
+    raise AssertionError(reason)
 
 
 def check_foreign_connections(manager, client):
@@ -92,13 +108,33 @@ def check_foreign_connections(manager, client):
     for sock in foreign:
         sock.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" + b"x" * 200)
     for claimed in (1 << 26, 1 << 40, (1 << 64) - 1):
-        with socket.create_connection(("127.0.0.1", manager.shell_port), HANG) as sock:
-            sock.sendall(GREETING + READY + b"\x02" + claimed.to_bytes(8, "big"))
+        with greet(manager.shell_port, b"DEALER") as sock:
+            sock.sendall(b"\x02" + claimed.to_bytes(8, "big"))
             assert is_closed(sock), claimed
     equal(printed(run(client, "print('well')")[1]), "well\n")
     for sock in foreign + silent:
         assert is_closed(sock)
         sock.close()
+
+
+def check_a_subscriber_that_does_not_read(manager, client):
+    """It needs no key. The kernel waits for it, but not for long: then it is disconnected, and nothing is lost for others."""
+    with greet(manager.iopub_port, b"SUB") as sock:
+        wait_for_subscription(sock, client)
+        shown = [content["data"]["text/plain"] for kind, content in run(client, "from IPython.display import display\nfor i in range(3000): display({'text/plain': str(i) + 'x' * 6000}, raw=True)\n0")[1] if kind == "display_data"]
+        equal([text.rstrip("x") for text in shown], [str(i) for i in range(3000)])
+    equal(printed(run(client, "print('well')")[1]), "well\n")
+
+
+def wait_for_subscription(sock, client):
+    """It has had a message, and reads none from now on."""
+    got = b""
+    sock.setblocking(False)
+    while b"idle" not in got:
+        sock.sendall(b"\x00\x01\x01")  # libzmq leaves one that comes together with the end of the handshake
+        run(client, "0")
+        with contextlib.suppress(BlockingIOError):
+            got += sock.recv(65536) or fail("the kernel closed the connection")
 
 
 def check_giant_messages(client):
@@ -161,6 +197,7 @@ def test_a_kernel_under_attack():
             check_signatures(manager, client)
             check_foreign_connections(manager, client)
             check_giant_messages(client)
+            check_a_subscriber_that_does_not_read(manager, client)
             check_output(client)
             check_much_output(client)
             check_rights(manager)

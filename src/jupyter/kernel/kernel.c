@@ -5,7 +5,6 @@
 #include "confine.h"
 #include "sockets.h"
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "cli/sandbox/daemon-client.h"
@@ -286,7 +285,7 @@ static void turn(struct kernel *k)
 
         if (zmq_poll(items, is_open ? 6 : 5, TAILQ_EMPTY(&k->sockets.waiting) ? -1 : RETRY_MS) < 0)
                 return;
-        sockets_flush(&k->sockets, clock_now_ns());
+        sockets_flush(&k->sockets);
         if (items[3].revents)
                 sockets_echo(&k->sockets);
         take_requests(k, JUPYTER_CONTROL);

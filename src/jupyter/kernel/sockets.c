@@ -1,7 +1,6 @@
 /* Messages over ZeroMQ. Runs in: cloche-kernel's second process, which has given up its rights. */
 #include "sockets.h"
 
-#include "base/clock.h"
 #include "base/err.h"
 
 #include <errno.h>
@@ -10,7 +9,7 @@
 #include <zmq.h>
 
 #define LINGER_MS 1000
-#define STUCK_NS UINT64_C(5000000000)
+#define STUCK_MS 5000 /* after which a client that takes nothing is disconnected; it connects again if it lives */
 #define HANDSHAKE_MS 3000
 #define PARTS_MAX 16
 
@@ -38,7 +37,7 @@ static int open_socket(struct sockets *s, enum connection_port port, int fd)
         void *socket = s->of[port] = zmq_socket(s->context, types[port]);
 
         if (!socket || set(socket, ZMQ_LINGER, LINGER_MS) < 0 || set(socket, ZMQ_USE_FD, fd) < 0 ||
-            set(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) < 0 ||
+            set(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) < 0 || set(socket, ZMQ_TCP_MAXRT, STUCK_MS) < 0 ||
             zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &most, sizeof(most)) < 0)
                 return -1;
         /* A client that starts anew has the identity of the earlier one. */
@@ -63,27 +62,6 @@ int sockets_bind(struct sockets *s, const struct connection *c, struct cloche_er
                 if (zmq_bind(s->of[port], c->address[port]) < 0)
                         return err_os(e, CLOCHE_E_RESOURCE, errno, "serve %.150s", c->address[port]);
         return 0;
-}
-
-static void outgoing_free(struct sockets *s, struct outgoing *message)
-{
-        TAILQ_REMOVE(&s->waiting, message, link);
-        s->waiting_bytes -= message->bytes;
-        free(message);
-}
-
-void sockets_close(struct sockets *s)
-{
-        set(s->of[PORT_IOPUB], ZMQ_XPUB_NODROP, 0);
-        s->is_lossy = 1;
-        sockets_flush(s, clock_now_ns());
-        while (!TAILQ_EMPTY(&s->waiting))
-                outgoing_free(s, TAILQ_FIRST(&s->waiting));
-        for (int port = 0; port < PORT_COUNT; port++)
-                if (s->of[port])
-                        zmq_close(s->of[port]);
-        if (s->context)
-                zmq_ctx_term(s->context);
 }
 
 /* -- messages that come
@@ -180,6 +158,13 @@ static int put_outgoing(struct sockets *s, const struct outgoing *message)
         return put(s->of[PORT_IOPUB], parts, message->count);
 }
 
+static void outgoing_free(struct sockets *s, struct outgoing *message)
+{
+        TAILQ_REMOVE(&s->waiting, message, link);
+        s->waiting_bytes -= message->bytes;
+        free(message);
+}
+
 static void keep(struct sockets *s, const struct frames_part *parts, size_t count)
 {
         struct outgoing *message;
@@ -201,8 +186,6 @@ static void keep(struct sockets *s, const struct frames_part *parts, size_t coun
         }
         TAILQ_INSERT_TAIL(&s->waiting, message, link);
         s->waiting_bytes += bytes;
-        if (!s->stuck_ns)
-                s->stuck_ns = clock_now_ns();
 }
 
 void sockets_send(struct sockets *s, enum connection_port port, const struct frames_part *parts, size_t count)
@@ -213,19 +196,26 @@ void sockets_send(struct sockets *s, enum connection_port port, const struct fra
                 keep(s, parts, count);
 }
 
-/* A client that takes nothing for long, perhaps a foreign one, may not stop the kernel for good. */
-void sockets_flush(struct sockets *s, uint64_t now_ns)
+void sockets_flush(struct sockets *s)
 {
         struct outgoing *message;
 
-        if (s->stuck_ns && now_ns > s->stuck_ns + STUCK_NS && !s->is_lossy) {
-                s->is_lossy = 1;
-                set(s->of[PORT_IOPUB], ZMQ_XPUB_NODROP, 0);
-        }
-        while ((message = TAILQ_FIRST(&s->waiting)) && put_outgoing(s, message) == 0) {
+        while ((message = TAILQ_FIRST(&s->waiting)) && put_outgoing(s, message) == 0)
                 outgoing_free(s, message);
-                s->stuck_ns = now_ns;
+}
+
+void sockets_close(struct sockets *s)
+{
+        struct outgoing *message;
+
+        set(s->of[PORT_IOPUB], ZMQ_XPUB_NODROP, 0);
+        while ((message = TAILQ_FIRST(&s->waiting))) {
+                (void)put_outgoing(s, message);
+                outgoing_free(s, message);
         }
-        if (TAILQ_EMPTY(&s->waiting))
-                s->stuck_ns = 0;
+        for (int port = 0; port < PORT_COUNT; port++)
+                if (s->of[port])
+                        zmq_close(s->of[port]);
+        if (s->context)
+                zmq_ctx_term(s->context);
 }

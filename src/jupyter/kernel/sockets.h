@@ -5,7 +5,6 @@
 #include "connection.h"
 #include "frames.h"
 
-#include <stdint.h>
 #include <sys/queue.h>
 
 struct outgoing;
@@ -14,8 +13,6 @@ struct sockets {
         void *of[PORT_COUNT];
         TAILQ_HEAD(outgoing_list, outgoing) waiting; /* on iopub, for a client that is behind */
         size_t waiting_bytes;
-        uint64_t stuck_ns; /* since then no message went; 0: none waits */
-        int is_lossy;      /* a client did not take messages for long: it loses those beyond its queue */
 };
 
 /* Threads are started; the sockets listen once sockets_bind() was called. */
@@ -34,7 +31,7 @@ size_t sockets_receive(struct sockets *s, enum connection_port port, struct rece
 
 /* Send, with the parts in order. On iopub nothing is lost that a client takes in time. */
 void sockets_send(struct sockets *s, enum connection_port port, const struct frames_part *parts, size_t count);
-void sockets_flush(struct sockets *s, uint64_t now_ns);
+void sockets_flush(struct sockets *s);
 void sockets_echo(struct sockets *s);
 
 #endif
