@@ -1,5 +1,6 @@
 """cloched --jupyter: the genuine @jupyterlab/services from npm and Debian's notebook server on it, and requests that are refused."""
 import base64
+import contextlib
 import json
 import os
 import re
@@ -132,6 +133,37 @@ def check_sockets(daemon):
     equal(Socket(daemon, model["id"]).status, 404)
 
 
+def check_a_slow_reader(daemon):
+    """Its cell waits, nothing is lost, and other kernels go on."""
+    _, slow = request(daemon, "POST", "/api/kernels", {"name": "python"})
+    _, quick = request(daemon, "POST", "/api/kernels", {"name": "bash"})
+    with Socket(daemon, slow["id"]) as web, Socket(daemon, quick["id"]) as other:
+        web.send(message("execute_request", code="for i in range(100): print(('%03d' % i) * 30000)", silent=False))
+        other.send(message("execute_request", code="echo quick", silent=False))
+        while (got := other.receive())["msg_type"] != "stream":
+            pass
+        equal(got["content"]["text"], "quick\n")
+        text = ""
+        while (got := web.receive())["msg_type"] != "execute_reply":
+            text += got["content"]["text"] if got["msg_type"] == "stream" else ""
+        equal((len(text), text[-4:]), (100 * 90001, "099\n"))
+    for model in (slow, quick):
+        request(daemon, "DELETE", f"/api/kernels/{model['id']}")
+
+
+def check_a_daemon_that_is_killed(daemon):
+    _, model = request(daemon, "POST", "/api/kernels", {"name": "python"})
+    with Socket(daemon, model["id"]) as web:
+        web.send(message("kernel_info_request"))
+        while web.receive()["msg_type"] != "kernel_info_reply":
+            pass
+        os.kill(daemon.engine_pid(), 9)
+        with contextlib.suppress(ConnectionError):
+            web.file.read()  # up to the end
+    wait_for(daemon.is_ready, "the next engine")
+    equal(request(daemon, "GET", f"/api/kernels/{model['id']}")[0], 404)
+
+
 def check_notebook_server(daemon, directory):
     """Debian's notebook server, started as docs/jupyter.md says, passes kernels of the gateway on to its own clients."""
     with open(os.path.join(SOURCE, "docs/jupyter.md")) as page:
@@ -179,8 +211,15 @@ def test_the_gateway():
         check_requests(daemon)
         check_sockets(daemon)
         check_services(daemon)
+        check_a_slow_reader(daemon)
+        check_a_daemon_that_is_killed(daemon)
         check_notebook_server(daemon, directory)
-        assert daemon.stop() == 0, daemon.log_text()
+        _, model = request(daemon, "POST", "/api/kernels", {"name": "python"})
+        with Socket(daemon, model["id"]) as web:  # it ends while a cell runs
+            web.send(message("execute_request", code="print('begun')\nimport time\ntime.sleep(600)", silent=False))
+            while web.receive()["msg_type"] != "stream":
+                pass
+            assert daemon.stop() == 0, daemon.log_text()
 
 
 def test_a_daemon_without_the_option_has_no_such_path():
