@@ -26,20 +26,17 @@ def parts_of(client, kind="kernel_info_request", content=None):
 class Stranger:
     """A connection to a port of the kernel, with an identity of its own."""
 
-    def __init__(self, manager, port="shell_port"):
+    def __init__(self, manager, port="shell_port", identity=None):
         import zmq
         self.context = zmq.Context()
         self.socket = self.context.socket(zmq.DEALER)
+        if identity:
+            self.socket.identity = identity
         self.socket.linger = 0
         self.socket.connect(f"tcp://127.0.0.1:{getattr(manager, port)}")
 
     def send(self, *parts):
         self.socket.send_multipart(parts)
-
-    def kinds(self, count):
-        """The types of so many answers."""
-        assert all(self.socket.poll(HANG * 1000) for _ in range(1)), "no answer"
-        return [json.loads(self.socket.recv_multipart()[3])["msg_type"] for _ in range(count)]
 
     def __enter__(self):
         return self
@@ -72,6 +69,15 @@ def check_signatures(manager, client):
         another.send(b"<IDS|MSG>", *last)
         assert another.socket.poll(HANG * 1000)
         equal(json.loads(another.socket.recv_multipart()[3])["msg_id"], json.loads(last[1])["msg_id"])
+
+
+def check_identities(manager, client):
+    """A client's identity is in each message on iopub. Another connection that has it gets none of its replies."""
+    with Stranger(manager, identity=client.session.bsession) as stranger:
+        for _ in range(20):
+            stranger.send(b"<IDS|MSG>", b"", b"{}", b"{}", b"{}", b"{}")
+            equal(client.kernel_info(reply=True, timeout=HANG)["content"]["status"], "ok")
+        equal(stranger.socket.poll(0), 0)
 
 
 def is_closed(sock):
@@ -196,6 +202,7 @@ def test_a_kernel_under_attack():
         with kernel("cloche-python", environment(directory, daemon.path)) as (manager, client):
             run(client, "kept = 1")
             check_signatures(manager, client)
+            check_identities(manager, client)
             check_foreign_connections(manager, client)
             check_giant_messages(client)
             check_a_subscriber_that_does_not_read(manager, client)
