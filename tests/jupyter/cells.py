@@ -129,7 +129,7 @@ def test_cells_of_a_kernel():
             client.touch = lambda path: frames.call("file.write", sandbox="jupyter", path=path, content="")
             for check in (check_order_of_messages, check_control_during_a_cell, check_cells_that_wait, check_questions, check_other_requests):
                 check(client)
-            with kernel("cloche-python", environment(directory, daemon.path)) as (_, other):  # another context of the same sandbox
+            with kernel("cloche-python", environment(directory, daemon.path), transport="ipc") as (_, other):  # another context of the same sandbox
                 equal(run(other, "kept")[0]["content"]["ename"], "NameError")
                 equal(run(other, "__import__('os').path.exists('/workspace/go')")[1][0][1]["data"]["text/plain"], "True")
         assert daemon.stop() == 0, daemon.log_text()

@@ -45,11 +45,11 @@ def process_environment(env):
 
 
 @contextlib.contextmanager
-def kernel(name, env):
+def kernel(name, env, **options):
     """A kernel's manager and a client whose channels are open."""
     from jupyter_client.manager import KernelManager
     with process_environment(env):
-        manager = KernelManager(kernel_name=name)
+        manager = KernelManager(kernel_name=name, **options)
         manager.start_kernel(env=env)
         client = manager.client()
         client.start_channels()
