@@ -7,7 +7,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from cloche import equal
+from cloche import equal, wait_for
 from front_end import HANG, environment, install, kernel, printed, run
 from rpc import Daemon
 
@@ -182,6 +182,14 @@ def descendants(pid):
             yield from descendants(int(child))
 
 
+def is_running(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
 def daemon_of(pid):
     return next(child for child in descendants(pid) if os.path.basename(os.readlink(f"/proc/{child}/exe")) == "cloched")
 
@@ -199,6 +207,9 @@ def test_a_daemon_that_is_killed_under_its_kernel():
             published(client, request, is_idle)
             equal(run(client, "kept")[0]["content"]["ename"], "NameError")  # a new one
             equal(run(client, "6 * 7")[1][0][1]["data"]["text/plain"], "42")
+            rest = list(descendants(manager.provisioner.pid))
+            os.kill(manager.provisioner.pid, signal.SIGKILL)  # as a front end does that gives up
+            wait_for(lambda: not any(is_running(pid) for pid in rest), "the end of its other processes")
 
 
 def test_kernels_that_do_not_start():
