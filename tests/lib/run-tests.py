@@ -23,6 +23,7 @@ import collections
 import concurrent.futures
 import contextlib
 import ctypes
+import fcntl
 import fnmatch
 import gc
 import importlib.util
@@ -56,6 +57,7 @@ GROUP_MEMORY = 6 << 30       # a bomb that escapes its box must not take the mac
 GROUP_PIDS = 4000
 V1_CONTROLLERS = ["memory", "pids", "freezer", "cpuacct"]
 CALLERS = "cloche-callers"   # the group of processes beneath a delegated version 2 group (src/jail/cgroup/home.h)
+FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_TOPDIR_FL = 0x80086601, 0x40086602, 0x20000
 PATIENCE = patience.measure()
 GRACE = 3.0 * PATIENCE       # seconds in which a test's leftovers may still end on their own
 
@@ -489,6 +491,21 @@ def run_function(path, function):
         os._exit(code)
 
 
+def spread_directories(parent):
+    """Directories that are made in it lie in different groups of blocks. ext4 without a journal looks at each inode of
+    a group that was freed in the last minutes before it gives a new one: a tenth of all tests' processor time."""
+    descriptor = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        flags = bytearray(8)
+        fcntl.ioctl(descriptor, FS_IOC_GETFLAGS, flags)
+        flags[:4] = (int.from_bytes(flags[:4], "little") | FS_TOPDIR_FL).to_bytes(4, "little")
+        fcntl.ioctl(descriptor, FS_IOC_SETFLAGS, flags)
+    except OSError:
+        pass  # other file systems have no such attribute
+    finally:
+        os.close(descriptor)
+
+
 def remove_tree(directory):
     """The tree of a test that failed may be deeper than Python's stack."""
     try:
@@ -622,6 +639,7 @@ class Runner:
     def all(self, tests, times):
         shutil.rmtree(self.failures, ignore_errors=True)
         os.makedirs(self.scratch, exist_ok=True)
+        spread_directories(self.scratch)
         try:
             self.runtimes = runtimes.make_bare(self.build, f"{self.scratch}/runtimes")
             with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
