@@ -1,5 +1,5 @@
 """C++ through the command line: the library's classes, exceptions, compile errors, scripts."""
-from cloche import call, equal, run, value_of
+from cloche import call, equal, keep_builds, run, value_of
 
 COUNT = """
 #include <map>
@@ -28,6 +28,7 @@ def test_library_classes():
 
 
 def test_the_standard():
+    keep_builds()
     ranges = "#include <compare>\n#include <ranges>\n#include <string>\n#include <vector>\nstruct P { int x; auto operator<=>(const P &) const = default; };\n" \
              "int f(std::vector<int> all) { int n = P{1} < P{2}; for (int one : all | std::views::filter([](auto i) { return i > 1; })) n += one; return n; }"
     equal(value_of("cpp", ranges, args=[[1, 2, 3]]), 6)
@@ -38,6 +39,7 @@ def test_the_standard():
 
 
 def test_times():
+    keep_builds()
     code = "#include <chrono>\nusing namespace std::chrono;\nsys_seconds f(sys_seconds t, seconds d) { return t + d; }"
     for year in ("0001", "0500", "9999"):
         result = call("cpp", code, args=[{"$": "date", "v": year + "-01-01T00:00:00Z"}, 3])
@@ -48,6 +50,7 @@ def test_times():
 
 
 def test_results_without_a_form_name_the_way_out_and_the_line():
+    keep_builds()
     queue = "#include <queue>\n#include <vector>\n"
     private = "class P { int x = 1; public: int n = 2; };\n\nP f(int n = 1) { return P(); }"
     for code, words in {
@@ -62,11 +65,13 @@ def test_results_without_a_form_name_the_way_out_and_the_line():
 
 
 def test_exception():
+    keep_builds()
     result = call("cpp", COUNT, args=[[], None], build=BUILD)
     equal((result.status, result.error["type"], result.error["message"]), ("error", "std::out_of_range", "no words"), result)
 
 
 def test_mistyped_argument():
+    keep_builds()
     result = call("cpp", COUNT, args=[["a", 5], None], build=BUILD)
     equal((result.error["type"], result.error["message"]), ("TypeError", "argument 'words[1]': 5 is not a string (std::string)"), result)
 
@@ -78,12 +83,14 @@ def test_compile_error():
 
 
 def test_crash():
+    keep_builds()
     result = call("cpp", "#include <cstdlib>\nint f() noexcept { throw 1; }")
     equal((result.status, "SIGABRT" in result.error["message"]), ("crash", True), result)
     assert "terminate called" in result.stderr, result
 
 
 def test_body_and_script():
+    keep_builds()
     equal(value_of("cpp", "#include <string>\nreturn std::string(\"a\") + argv[1];", args=["b"]), "ab")
     finished = run("cpp", "#include <iostream>\nint main(int argc, char **argv) { std::cout << argv[1] << argc; return 4; }", "x")
     equal((finished.code, finished.stdout), (4, b"x2"), finished)

@@ -2,7 +2,7 @@
 values are sent together; for a wrong one, the test names it."""
 import textwrap
 
-from cloche import call, equal, skip, value_of
+from cloche import call, equal, keep_builds, skip, value_of
 
 PYTHON = [
     ("number keys", "return {1: 'a', 2: 'b'}", {"$": "map", "v": [[1, "a"], [2, "b"]]}),
@@ -428,12 +428,14 @@ def test_bash():
 
 
 def test_c():
+    keep_builds()
     for function, args, expected in C:
         equal(value_of("c", C_CODE, function, args=args), expected, function)
 
 
 def test_cpp():
     """One program, for compiling takes seconds: a tuple of all."""
+    keep_builds()
     code = f"{CPP_CODE}auto everything() {{ return make_tuple({', '.join(expression for expression, _ in CPP)}); }}"
     values = value_of("cpp", code, "everything", build='{"flags": ["-O0"]}', timeout=110)  # a third less to compile
     for (expression, expected), value in zip(CPP, values, strict=True):
@@ -441,6 +443,7 @@ def test_cpp():
 
 
 def test_errors():
+    keep_builds()
     import re
     for language, code, kind, words in ERRORS:
         result = call(language, code)

@@ -1,5 +1,5 @@
 """Everyday programs: one table a language, [title, code, arguments, value]."""
-from cloche import equal, value_of
+from cloche import equal, keep_builds, value_of
 
 PYTHON = [
     ("dates", "from datetime import datetime, timedelta, timezone\ndef f(day): return (datetime.fromisoformat(day) + timedelta(days=30)).strftime('%A %d %B %Y')", ["2026-01-31"], "Monday 02 March 2026"),
@@ -149,10 +149,12 @@ def test_bash_and_perl():
 
 
 def test_c():
+    keep_builds()
     holds("c", C)
 
 
 def test_cpp():
+    keep_builds()
     rows = [(n, *row) for n, row in enumerate(CPP)]
     parameters = ", ".join(f"{kind} x_{n}" for n, _, _, kind, _, _ in rows if kind)
     calls = ", ".join(f"f_{n}(x_{n})" if kind else f"f_{n}()" for n, _, _, kind, _, _ in rows)

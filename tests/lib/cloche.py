@@ -84,6 +84,16 @@ def sampled(part, whole):
     return whole if os.environ.get("CLOCHE_TEST_ALL") == "1" else part
 
 
+def keep_builds():
+    """For tests of programs, not of how they are compiled: what calls compile from now on is kept in a directory of the
+    user's, for all tests and later runs of them, one for each version of the agent's sources."""
+    import glob
+    import npm_cache
+    version = npm_cache.version_of(sorted(glob.glob(f"{SOURCE}/runtimes/c/*")))
+    with npm_cache.made_once("test-builds-" + version) as (place, _):
+        os.environ["XDG_CACHE_HOME"] = place
+
+
 # ---- running the CLI ------------------------------------------------------------------------------------------
 
 def argv_options(options):
