@@ -1,4 +1,5 @@
 """The agent of C and C++. CLOCHE_BUILD names the build directory."""
+import os
 import pathlib
 import sys
 import tempfile
@@ -7,8 +8,16 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 import agent_process
 
 
+HERE = pathlib.Path(__file__).resolve().parent
+KEPT = os.path.join(os.path.expanduser("~"), ".cache", "cloche", "test-programs")
+
+
 class Agent(agent_process.Agent):
+    """Its g++ is the one of kept/, unless PATH is given."""
+
     def __init__(self, language="c", **env):
+        os.makedirs(KEPT, exist_ok=True)
+        env = {"PATH": f"{HERE}/kept:/usr/bin:/bin", "KEPT_PROGRAMS": KEPT, **env}
         manifest, workdir = agent_process.manifest_of(language), tempfile.mkdtemp()
         super().__init__(agent_process.command_of(manifest, agent_process.BUILD), manifest["extension"],
                          {"TMPDIR": workdir, **manifest["env"], **env}, result_bytes=1 << 20, workdir=workdir)
