@@ -23,7 +23,6 @@ import collections
 import concurrent.futures
 import contextlib
 import ctypes
-import fcntl
 import fnmatch
 import gc
 import importlib.util
@@ -45,6 +44,8 @@ import again
 import busy
 import patience
 import runtimes
+import scratch_disk
+from scratch_disk import MS_BIND, MS_REC, mount, own_namespace
 
 LIB = os.path.dirname(os.path.abspath(__file__))
 TESTS = os.path.dirname(LIB)
@@ -57,7 +58,6 @@ GROUP_MEMORY = 6 << 30       # a bomb that escapes its box must not take the mac
 GROUP_PIDS = 4000
 V1_CONTROLLERS = ["memory", "pids", "freezer", "cpuacct"]
 CALLERS = "cloche-callers"   # the group of processes beneath a delegated version 2 group (src/jail/cgroup/home.h)
-FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_TOPDIR_FL = 0x80086601, 0x40086602, 0x20000
 PATIENCE = patience.measure()
 GRACE = 3.0 * PATIENCE       # seconds in which a test's leftovers may still end on their own
 
@@ -287,29 +287,10 @@ def settled_leaks(before, groups, temporary):
 
 # ---- a test's own view of the host ----------------------------------------------------------------------------
 
-CLONE_NEWNS, MS_BIND, MS_REC, MS_PRIVATE, MS_SHARED = 0x20000, 0x1000, 0x4000, 0x40000, 0x100000
-libc = ctypes.CDLL(None, use_errno=True)
-
-
-def mount(source, target, flags):
-    if libc.mount(os.fsencode(source), os.fsencode(target), None, ctypes.c_ulong(flags), None) < 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), target)
-
-
-def is_root_shared():
-    with open("/proc/self/mountinfo") as file:
-        return any(fields[4] == "/" and fields[6].startswith("shared:") for fields in map(str.split, file))
-
-
 def own_mounts(temporary, visible):
     """Root only. Make this process's mounts private, so that others are not taken for a test's;
     /tmp becomes `temporary`, in which the paths `visible` are preserved."""
-    is_shared = is_root_shared()
-    if libc.unshare(CLONE_NEWNS) < 0:
-        raise OSError(ctypes.get_errno(), "unshare the mounts")
-    mount("none", "/", MS_REC | MS_PRIVATE)
-    if is_shared:
-        mount("none", "/", MS_REC | MS_SHARED)  # shared among themselves, as on the host
+    own_namespace()
     kept = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in visible if path.startswith("/tmp/")]
     mount(temporary, "/tmp", MS_BIND)
     for path, descriptor in kept:
@@ -491,21 +472,6 @@ def run_function(path, function):
         os._exit(code)
 
 
-def spread_directories(parent):
-    """Directories that are made in it lie in different groups of blocks. ext4 without a journal looks at each inode of
-    a group that was freed in the last minutes before it gives a new one: a tenth of all tests' processor time."""
-    descriptor = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        flags = bytearray(8)
-        fcntl.ioctl(descriptor, FS_IOC_GETFLAGS, flags)
-        flags[:4] = (int.from_bytes(flags[:4], "little") | FS_TOPDIR_FL).to_bytes(4, "little")
-        fcntl.ioctl(descriptor, FS_IOC_SETFLAGS, flags)
-    except OSError:
-        pass  # other file systems have no such attribute
-    finally:
-        os.close(descriptor)
-
-
 def remove_tree(directory):
     """The tree of a test that failed may be deeper than Python's stack."""
     try:
@@ -639,7 +605,6 @@ class Runner:
     def all(self, tests, times):
         shutil.rmtree(self.failures, ignore_errors=True)
         os.makedirs(self.scratch, exist_ok=True)
-        spread_directories(self.scratch)
         try:
             self.runtimes = runtimes.make_bare(self.build, f"{self.scratch}/runtimes")
             with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
@@ -719,6 +684,7 @@ def main():
         return 2
     # A terminated harness still unwinds: groups killed, directories removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    scratch_disk.enter(build, os.path.join(build, "test-scratch"))
     with busy.loops(options.busy):
         return Runner(build, options.jobs).all(tests, options.again)
 
