@@ -213,7 +213,9 @@ def commits(bench, store):
     with Daemon("--images", store, "--image-changes", "owner") as daemon, daemon.frames() as frames:
         for number in range(3 * bench.options.rounds):
             frames.call("sandbox.create", sandbox="c", image="one", writableRoot=True)
-            frames.call("exec", sandbox="c", command=f"mkdir -p /usr/share/changed; for i in {{1..{CHANGED}}}; do echo {number} $i >/usr/share/changed/$i; done")
+            done = frames.call("exec", sandbox="c", command=f"set -e; for i in {{1..{CHANGED}}}; do echo {number} $i >/usr/lib/changed-$i; done")
+            if done["exitCode"]:
+                sys.exit(f"images.py: the files were not written: {done['stderr'][:500]}")
             times.append(timed(lambda: frames.call("sandbox.commit", sandbox="c")))
             frames.call("sandbox.delete", sandbox="c")
     return times

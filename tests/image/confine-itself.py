@@ -18,11 +18,14 @@ def test_capabilities_filter_and_descriptors():
     for user, kept, words in ((None, chown | dac | fowner, ()), (None, read_search, ("read",)), (12345, 0, ()), (12345, 0, ("read",))):
         with Store(user=user) as s, s.process(words=words) as control:
             control.call("open")
-            facts = status_of(control.process.pid)
-            assert int(facts["CapEff"], 16) == int(facts["CapPrm"], 16) == kept, facts
-            if not user:
-                assert int(facts["CapBnd"], 16) == kept, facts
-            assert int(facts["CapInh"], 16) == int(facts["CapAmb"], 16) == 0 and facts["NoNewPrivs"] == "1" and facts["Seccomp"] == "2", facts
+            threads = os.listdir(f"/proc/{control.process.pid}/task")
+            assert len(threads) == (1 if words else 2), threads  # the second one links files
+            for thread in threads:
+                facts = status_of(thread)
+                assert int(facts["CapEff"], 16) == int(facts["CapPrm"], 16) == kept, facts
+                if not user:
+                    assert int(facts["CapBnd"], 16) == kept, facts
+                assert int(facts["CapInh"], 16) == int(facts["CapAmb"], 16) == 0 and facts["NoNewPrivs"] == "1" and facts["Seccomp"] == "2", facts
             names = sorted(int(name) for name in os.listdir(f"/proc/{control.process.pid}/fd"))
             assert set(names) <= set(range(10)), names
 

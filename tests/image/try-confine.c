@@ -118,7 +118,7 @@ int main(int argc, char **argv)
         struct cloche_err e = {0};
 
         if (source_fd < 0 || confine_capabilities(&about, &e) < 0 ||
-            confine_files(&about, store_fd, source_fd, &abi, &e) < 0) {
+            confine_files(&about, store_fd, source_fd, &abi, &e) < 0 || confine_calls(&about, &e) < 0) {
                 printf("%s\n", e.msg);
                 return 1;
         }

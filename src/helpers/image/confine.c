@@ -28,7 +28,6 @@ int confine_capabilities(const struct confinement *about, struct cloche_err *e)
         return caps_give_up() < 0 ? err_os(e, CLOCHE_E_PRIVILEGE, errno, "drop capabilities") : 0;
 }
 
-/* The filter comes last: it forbids the other steps. */
 int confine_files(const struct confinement *about, int store_fd, int source_fd, int *ret_abi, struct cloche_err *e)
 {
         const struct landlock_place places[] = {{store_fd, about->is_reader ? 0 : LANDLOCK_TREE}, {source_fd, 0}};
@@ -38,7 +37,10 @@ int confine_files(const struct confinement *about, int store_fd, int source_fd, 
         if (r == 0 && *ret_abi < 2)
                 return err_set(e, CLOCHE_E_GUARD_MISSING, "landlock: ABI %d of this kernel, expected at least 2",
                                *ret_abi);
-        if (r < 0)
-                return r;
+        return r;
+}
+
+int confine_calls(const struct confinement *about, struct cloche_err *e)
+{
         return about->is_reader ? FILTER_ENTER(reader_calls, e) : FILTER_ENTER(calls, e);
 }

@@ -11,6 +11,7 @@
 #include "export.h"
 #include "helpers/image/store/builds.h"
 #include "helpers/image/store/record.h"
+#include "helpers/image/tree/linker.h"
 #include "import.h"
 #include "manage.h"
 
@@ -82,6 +83,10 @@ static int handle_open(void *argument, const json_t *params, struct server_reply
         if (r == 0)
                 r = confine_files(&p->confinement, STORE_FD,
                                   fstat(DATA_FD, &status) == 0 && S_ISDIR(status.st_mode) ? DATA_FD : -EBADF, &abi, e);
+        if (r == 0 && !p->confinement.is_reader)
+                r = linker_start(&p->work.linker, e);
+        if (r == 0)
+                r = confine_calls(&p->confinement, e);
         if (r == 0)
                 ret->result = json_pack("{s:i, s:b}", "landlock", abi, "keepsIds", p->confinement.keeps_ids);
         return r;

@@ -4,8 +4,11 @@
 
 #include "wire/server.h"
 
+struct linker;
+
 struct work {
         struct server *server;
+        struct linker *linker;       /* NULL: of a reader, which links nothing */
         uint64_t polled_ns, sent_ns; /* the socket was polled last, a notification was sent last */
 };
 

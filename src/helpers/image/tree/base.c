@@ -1,5 +1,6 @@
 /* A tree that begins with another one. Runs in: cloche-image, as its user, confined to
  * the store and the source. */
+#include "linker.h"
 #include "tree.h"
 
 #include "base/array.h"
@@ -42,17 +43,19 @@ static int copy_attributes(struct begin *b, int from_fd, int to_fd, const char *
         return 0;
 }
 
-static int set_facts(const struct image_tree *tree, int fd, const struct stat *status, const char *path,
-                     struct cloche_err *e)
+/* They are set when the tree is complete. */
+static int keep_facts(const struct begin *b, int from_fd, const char *path, struct cloche_err *e)
 {
-        const struct timespec times[2] = {status->st_mtim, status->st_mtim};
-        const bool is_ours = status->st_uid == geteuid() && status->st_gid == getegid();
+        struct stat status;
 
-        if ((tree->keeps_ids && !is_ours && fchown(fd, status->st_uid, status->st_gid) < 0) ||
-            ((status->st_mode & 07777) != NEW_MODE && fchmod(fd, status->st_mode & 07777) < 0) ||
-            futimens(fd, times) < 0)
+        if (fstat(from_fd, &status) < 0)
                 return image_tree_failed(errno, path, e);
-        return 0;
+        return image_tree_remember(b->tree, path,
+                                   &(struct image_tree_directory){.mode = status.st_mode & 07777,
+                                                                  .uid = status.st_uid,
+                                                                  .gid = status.st_gid,
+                                                                  .time = status.st_mtim},
+                                   e);
 }
 
 /* Set tree->dir_fd to the directory that contains path. Return the entry's name, or NULL. */
@@ -82,20 +85,13 @@ static int make_directory(struct begin *b, const struct walk_entry *entry, const
 {
         _cleanup_fd_ int from_fd = openat(entry->dir_fd, entry->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
                          fd = -EBADF;
+        int r;
 
         if (from_fd < 0 || mkdirat(b->tree->dir_fd, name, NEW_MODE) < 0)
                 return image_tree_failed(errno, entry->path, e);
         fd = openat(b->tree->dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        return fd < 0 ? image_tree_failed(errno, entry->path, e) : copy_attributes(b, from_fd, fd, entry->path, e);
-}
-
-/* The directory is complete now. */
-static int leave_directory(struct begin *b, const struct walk_entry *entry, const char *name, struct cloche_err *e)
-{
-        _cleanup_fd_ int fd = openat(b->tree->dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-        return fd < 0 ? image_tree_failed(errno, entry->path, e)
-                      : set_facts(b->tree, fd, entry->status, entry->path, e);
+        r = fd < 0 ? image_tree_failed(errno, entry->path, e) : copy_attributes(b, from_fd, fd, entry->path, e);
+        return r == 0 ? keep_facts(b, from_fd, entry->path, e) : r;
 }
 
 static int link_file(const struct begin *b, const struct walk_entry *entry, const char *name, struct cloche_err *e)
@@ -105,26 +101,21 @@ static int link_file(const struct begin *b, const struct walk_entry *entry, cons
         if (ARRAY_GROW(base->inodes, base->count, base->room) < 0)
                 return work_no_memory(e);
         base->inodes[base->count++] = entry->status->st_ino;
-        if (linkat(entry->dir_fd, entry->name, b->tree->dir_fd, name, 0) == 0)
-                return 0;
-        return errno == EMLINK ? err_set(e, CLOCHE_E_RESOURCE,
-                                         "%.120s is in as many trees of the image store as its file system permits: "
-                                         "remove images (cloche image prune)",
-                                         entry->path)
-                               : image_tree_failed(errno, entry->path, e);
+        return linker_add(b->tree->work->linker, entry->dir_fd, b->tree->dir_fd, name, entry->path, e);
 }
 
 static int on_entry(void *data, enum walk_event event, const struct walk_entry *entry, struct cloche_err *e)
 {
         struct begin *b = data;
         struct image_tree *tree = b->tree;
-        const char *name = event == WALK_ENTER ? "" : go_to(tree, entry->path, e);
+        const char *name;
         int r;
 
+        if (event != WALK_FOUND)
+                return linker_turn(tree->work->linker, e);
+        name = go_to(tree, entry->path, e);
         if (!name)
                 return -(int)e->code;
-        if (event != WALK_FOUND)
-                return event == WALK_LEAVE ? leave_directory(b, entry, name, e) : WALK_ON;
         tree->entries++;
         r = S_ISDIR(entry->status->st_mode) ? make_directory(b, entry, name, e) : link_file(b, entry, name, e);
         return r == 0 && tree->entries % 256 == 0 ? work_go_on(tree->work, tree->phase, tree->bytes, 0, e) : r;
@@ -134,19 +125,20 @@ int image_tree_begin_with(struct image_tree *tree, int base_fd, struct listing_b
 {
         struct begin *b = malloc(sizeof(*b));
         const struct walk_options walk = {.visit = on_entry, .data = b, .is_brief = 1};
-        struct stat status;
-        int r;
+        struct cloche_err lost;
+        int r, linked;
 
         if (!b)
                 return work_no_memory(e);
         b->tree = tree;
         b->base = base;
-        r = fstat(base_fd, &status) < 0 ? image_tree_failed(errno, "", e)
-                                        : copy_attributes(b, base_fd, tree->top_fd, "", e);
+        r = copy_attributes(b, base_fd, tree->top_fd, "", e);
+        if (r == 0)
+                r = keep_facts(b, base_fd, "", e);
         if (r == 0)
                 r = walk_tree(base_fd, &walk, e);
-        if (r == 0)
-                r = set_facts(tree, tree->top_fd, &status, "", e);
+        linked = linker_finish(tree->work->linker, r < 0 ? &lost : e);
+        r = r < 0 ? r : linked;
         image_tree_leave(tree);
         free(b);
         tree->has_lower = true;

@@ -65,16 +65,11 @@ void image_tree_leave(struct image_tree *tree)
         fd_close(&tree->dir_fd);
 }
 
-static int remember(struct image_tree *tree, const char *path, const struct image_tree_directory *attributes,
-                    struct cloche_err *e)
+int image_tree_remember(struct image_tree *tree, const char *path, const struct image_tree_directory *attributes,
+                        struct cloche_err *e)
 {
         struct image_tree_directory *row;
 
-        tree->path_bytes += strlen(path);
-        if (tree->path_bytes > TREE_PATH_BYTES_MAX)
-                return err_set(e, CLOCHE_E_BAD_ARCHIVE,
-                               "the paths of the image's directories have more than %llu MiB together",
-                               (unsigned long long)(TREE_PATH_BYTES_MAX >> 20));
         if (ARRAY_GROW(tree->directories, tree->directory_count, tree->directory_room) < 0)
                 return work_no_memory(e);
         row = &tree->directories[tree->directory_count];
@@ -82,6 +77,18 @@ static int remember(struct image_tree *tree, const char *path, const struct imag
         row->number = tree->directory_count;
         row->path = strdup(path);
         return row->path ? (tree->directory_count++, 0) : work_no_memory(e);
+}
+
+/* A directory of a member: the paths of archives have a bound. */
+static int remember(struct image_tree *tree, const char *path, const struct image_tree_directory *attributes,
+                    struct cloche_err *e)
+{
+        tree->path_bytes += strlen(path);
+        if (tree->path_bytes > TREE_PATH_BYTES_MAX)
+                return err_set(e, CLOCHE_E_BAD_ARCHIVE,
+                               "the paths of the image's directories have more than %llu MiB together",
+                               (unsigned long long)(TREE_PATH_BYTES_MAX >> 20));
+        return image_tree_remember(tree, path, attributes, e);
 }
 
 static int note_fresh(struct image_tree *tree, const char *path, struct cloche_err *e)

@@ -75,6 +75,9 @@ int image_tree_open_below(int top_fd, const char *path, int flags);
  * layers. */
 CLOCHE_MUST_CHECK int image_tree_remove_at(struct image_tree *tree, const char *name, const char *path, bool only_lower,
                                            struct cloche_err *e);
+/* Keep the attributes of a directory for image_tree_finish(). */
+CLOCHE_MUST_CHECK int image_tree_remember(struct image_tree *tree, const char *path,
+                                          const struct image_tree_directory *attributes, struct cloche_err *e);
 /* Forget the directory of the last member: it may have been removed. */
 void image_tree_leave(struct image_tree *tree);
 /* Open the directory that contains the member's path. 1: *ret_name is its name there; 0:
