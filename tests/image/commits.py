@@ -65,6 +65,27 @@ def test_changes():
         equal(left["tree"], s.ask("inspect", name="x")["tree"])
 
 
+def test_an_archive_without_changes_makes_no_tree():
+    """No file is linked anew, which its time of change tells; an archive with one change is the twin."""
+    row = "user:*:1000:1000:user:/home/user:/bin/sh\n"
+    same = [directory("./", **OWN), link("bin", "usr", **OWN), directory("workspace", **OWN), file("tmp/x", "1", **OWN), directory(CHANGES + "opt", **OWN), file(CHANGES + "opt/old", "1", mtime=5, **OWN)]
+    roots = [directory("home"), directory("home/user", uid=1000), directory("home/cloche"), file(CHANGES + "etc/passwd", "root:x:0:0\n" + row)]
+    rows = ((same, {}, True), (roots, {"owner": 0}, True), ([*same, file(CHANGES + "opt/old", "2", **OWN)], {}, False), ([*same, file(CHANGES + "opt/old", "1", mode=0o600, **OWN)], {}, False),
+            ([*same, file(CHANGES + "opt/old", "1", uid=1001)], {}, False), ([directory(CHANGES + "opt", mode=0o700, **OWN)], {}, False), ([opaque("opt")], {}, False), ([whiteout("opt/old")], {}, False),
+            ([directory(CHANGES + "opt", pax=xattr(user__a="1"), **OWN)], {}, False), ([link(CHANGES + "opt/old", "1", **OWN)], {}, False), ([link("bin", "opt", **OWN)], {}, False), ([hard("opt/old", "usr/tool")], {}, False),
+            (roots[:3] + [file("home/user/x", "1", uid=1000)], {"owner": 0}, False), (roots + [directory("home/bob")], {"owner": 0}, False), ([file(CHANGES + "etc/passwd", "root:x:0:1\n" + row)], {"owner": 0}, False))
+    with Store() as s:
+        s.load(tar([*BASE, file("etc/passwd", "root:x:0:0\n")]), "x")
+        base, tool = s.ask("inspect", name="x"), s.tree("x") + "/usr/tool"
+        for number, (members, params, is_same) in enumerate(rows):
+            before = os.stat(tool).st_ctime_ns
+            made = s.ask("commit", s.write("changes.tar", tar(members)), base="x", **{"owner": 1000, **params}, name="y")
+            equal((made["tree"] == base["tree"], os.stat(tool).st_ctime_ns == before), (is_same, is_same), f"{number}: {members}")
+        # another configuration of the same files
+        made = s.ask("commit", s.write("changes.tar", tar(same)), base="x", owner=1000, config={"env": {"A": "1"}}, name="y")
+        equal((made["tree"], made["id"] == base["id"], s.ask("inspect", name="y")["config"]["env"]), (base["tree"], False, ["A=1"]))
+
+
 HOSTILE = (
     ([file("../x", "1")], ".."), ([file(CHANGES + "../../x", "1")], ".."), ([file("/x", "1")], "/x"),
     ([file("opt/.wh.old", "")], ".wh."), ([file("app/.wh..wh..opq", "")], ".wh."), ([directory(".wh.d")], ".wh."), ([file("app/.wh.x/y", "")], ".wh."), ([link(".wh.l", "x")], ".wh."),

@@ -9,6 +9,7 @@
 #include "helpers/image/store/record.h"
 #include "helpers/image/tree/listing.h"
 #include "helpers/image/tree/tree.h"
+#include "helpers/image/tree/unchanged.h"
 #include "helpers/sync/crash.h"
 #include "proto/image.h"
 
@@ -267,6 +268,29 @@ static int apply_changes(struct import *import, struct image_tree *tree, int sou
         return r;
 }
 
+/* A pipe cannot be read twice. */
+static int find_changes(const struct import *import, const struct commit_options *options, int base_fd, int source_fd,
+                        bool *ret_none, struct cloche_err *e)
+{
+        struct image_stream *stream = NULL;
+        struct stat status;
+        int r;
+
+        if (!options->changes || fstat(source_fd, &status) < 0 || !S_ISREG(status.st_mode))
+                return 0;
+        stream = malloc(sizeof(*stream));
+        if (!stream)
+                return work_no_memory(e);
+        r = image_stream_open(stream, source_fd, 0, UINT64_MAX, SOURCE_NAME, e);
+        if (r == 0)
+                r = image_tree_is_unchanged(stream->tar, base_fd, import->store->keeps_ids, options->changes,
+                                            SOURCE_NAME, e);
+        image_stream_close(stream);
+        free(stream);
+        *ret_none = r > 0;
+        return r < 0 ? r : 0;
+}
+
 static int make_tree(struct import *import, const struct commit_options *options, int base_fd, const json_t *below,
                      struct listing_base *base, int source_fd, struct cloche_err *e)
 {
@@ -363,7 +387,8 @@ static int commit_on_base(struct import *import, int source_fd, const struct com
 {
         _cleanup_fd_ int base_fd = -EBADF;
         json_t *record = NULL;
-        bool is_same;
+        const struct layer_drops none = {0};
+        bool is_same = !options->changes;
         int r = find_base(import->store, options, &record, e);
 
         if (r == 0)
@@ -372,12 +397,15 @@ static int commit_on_base(struct import *import, int source_fd, const struct com
                 r = take_facts(import, record, options->created_by, e);
         if (r == 0)
                 r = merge(import->config, options->config, e);
+        if (r == 0)
+                r = find_changes(import, options, base_fd, source_fd, &is_same, e);
         /* Another working directory may have to be made in the tree. */
-        is_same = r == 0 && !options->changes &&
+        is_same = r == 0 && is_same &&
                   strcmp(directory_of(import->config), directory_of(json_object_get(record, "config"))) == 0;
         if (is_same) {
                 import->layers--;
-                import->drops = json_incref(json_object_get(record, "dropped"));
+                import->drops =
+                        options->changes ? layer_drops_json(&none) : json_incref(json_object_get(record, "dropped"));
                 r = import_commit_again(import, base_fd, record, ret, e);
         } else if (r == 0) {
                 r = commit_tree(import, options, base_fd, record, source_fd, ret, e);

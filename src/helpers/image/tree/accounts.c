@@ -13,8 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Cut all rows that are exactly this one. Return the new size. */
-static size_t cut_rows(char *text, size_t size, const char *row)
+size_t image_tree_cut_rows(char *text, size_t size, const char *row)
 {
         const size_t bytes = strlen(row);
         size_t kept = 0;
@@ -50,7 +49,7 @@ static int cut_file(int dir_fd, const char *path, const char *row, struct cloche
                 return work_no_memory(e);
         r = fd_read_full(fd, text, size) < 0 ? image_tree_failed(errno, path, e) : 0;
         if (r == 0)
-                kept = cut_rows(text, size, row);
+                kept = image_tree_cut_rows(text, size, row);
         if (r == 0 && kept < size) {
                 const struct timespec times[2] = {status.st_mtim, status.st_mtim};
 

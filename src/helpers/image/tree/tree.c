@@ -187,9 +187,9 @@ static int go_to_made(struct image_tree *tree, const struct layer_member *m, con
 /* -- attributes ----------------------------------------------------------------------------------------------- */
 
 /* A user's store must stay readable for verify and removable for prune. */
-static mode_t mode_of(const struct image_tree *tree, mode_t mode, bool is_directory)
+mode_t image_tree_mode(bool keeps_ids, mode_t mode, bool is_directory)
 {
-        return tree->keeps_ids ? mode : mode | (is_directory ? 0700 : 0400);
+        return keeps_ids ? mode : mode | (is_directory ? 0700 : 0400);
 }
 
 static int set_attributes(struct image_tree *tree, int fd, const struct layer_member *m, struct cloche_err *e)
@@ -235,8 +235,8 @@ static int set_owner_and_mode(const struct image_tree *tree, int fd, const struc
 {
         const struct timespec times[2] = {m->time, m->time};
 
-        if ((tree->keeps_ids && fchown(fd, m->uid, m->gid) < 0) || fchmod(fd, mode_of(tree, m->mode, false)) < 0 ||
-            futimens(fd, times) < 0)
+        if ((tree->keeps_ids && fchown(fd, m->uid, m->gid) < 0) ||
+            fchmod(fd, image_tree_mode(tree->keeps_ids, m->mode, false)) < 0 || futimens(fd, times) < 0)
                 return image_tree_failed(errno, m->path, e);
         return 0;
 }
@@ -476,8 +476,8 @@ static int finish_directory(const struct image_tree *tree, const struct image_tr
                 return 0; /* a later layer removed or replaced it */
         if (fd < 0)
                 return image_tree_failed(-fd, row->path, e);
-        if ((tree->keeps_ids && fchown(fd, row->uid, row->gid) < 0) || fchmod(fd, mode_of(tree, row->mode, true)) < 0 ||
-            futimens(fd, times) < 0)
+        if ((tree->keeps_ids && fchown(fd, row->uid, row->gid) < 0) ||
+            fchmod(fd, image_tree_mode(tree->keeps_ids, row->mode, true)) < 0 || futimens(fd, times) < 0)
                 return image_tree_failed(errno, row->path, e);
         return 0;
 }

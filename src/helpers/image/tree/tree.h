@@ -69,6 +69,11 @@ CLOCHE_MUST_CHECK int image_tree_begin_with(struct image_tree *tree, int base_fd
 
 /* Parts of the above. */
 
+/* The mode that an entry has in a store; keeps_ids: of root. */
+mode_t image_tree_mode(bool keeps_ids, mode_t mode, bool is_directory);
+/* Cut all rows that are exactly this one. Return the new size. */
+size_t image_tree_cut_rows(char *text, size_t size, const char *row);
+
 /* Open a directory below the top; O_PATH. path "": the top. The descriptor or -errno. */
 int image_tree_open_below(int top_fd, const char *path, int flags);
 /* Remove tree->dir_fd/name, found at path: all of it, or with only_lower the entries of lower
