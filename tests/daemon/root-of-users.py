@@ -62,7 +62,9 @@ def try_as_user(tree):
         frames.call("context.create", sandbox="s", context="c", language="python")
         equal(frames.call("context.run", sandbox="s", context="c", code="import os; print(os.getuid(), os.stat('/opt/data/file').st_uid)")["stdout"], "0 33\n")
         # an image of the user's store has one owner
-        frames.call("sandbox.commit", sandbox="s", image="made:1")
+        equal(frames.call("sandbox.commit", sandbox="s", image="made:1")["dropped"]["owners"], 3)
+        told = cli("sandbox", "commit", "s", "made:2", "--socket", daemon.path)
+        equal((told.code, told.stdout, told.stderr[told.stderr.index(b"cloche: 3 "):]), (0, b"made:2\n", b"cloche: 3 files of other users belong to root in the image: the store of an ordinary user keeps no owners\n"))
         frames.call("sandbox.create", sandbox="u", image="made:1", root=True)
         equal(frames.call("exec", sandbox="u", command=LOOK.replace("/home/user/x", "/home/user"))["stdout"], "0 0 755 /opt/data\n0 0 600 /opt/data/file\n0 0 755 /home/user\n")
         frames.call("sandbox.stop", sandbox="s")

@@ -708,7 +708,8 @@ class ImageImport:
     is_new: bool
     """False: the store had it already."""
     dropped: Mapping[str, int] = field(default_factory=dict)
-    """Numbers of things that were left out: devices, pipes, setid, capabilities, attributes."""
+    """Numbers of things that were left out: devices, pipes, setid, capabilities, attributes; of a commit to the store of an
+    ordinary user also owners: files of other users, which belong to root there."""
     notes: tuple[str, ...] = ()
     """As in ImageInfo."""
     raw: Raw = field(default_factory=dict, repr=False)

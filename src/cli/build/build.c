@@ -519,10 +519,21 @@ static int finish(struct build *b)
                 code = sandbox_fail(&e);
         if (code == 0 && b->request->json)
                 sandbox_print_json(answer);
-        else if (code == 0)
+        if (code == 0 && !b->request->json) {
+                image_print_notes(json_object_get(answer, "notes"));
                 printf("%s\n", sandbox_text(answer, b->request->build.tag ? "name" : "id"));
+        }
         json_decref(answer);
         return code;
+}
+
+/* An image of Debian that the store has is not made. */
+static void warn_of_sources(const struct build *b)
+{
+        if (b->request->debian.sources && json_object_size(b->pulled) == 0)
+                fprintf(stderr,
+                        "cloche: --sources has no effect: no image was made of Debian's packages (FROM debian:SUITE, "
+                        "and --pull where the store has it)\n");
 }
 
 /* A misspelt name would have no effect. Those of proxies are declared in each Dockerfile. */
@@ -597,6 +608,7 @@ static int carry_out(struct build *b)
         }
         if (code == 0)
                 warn_of_arguments(b);
+        warn_of_sources(b);
         return code ? code : finish(b);
 }
 

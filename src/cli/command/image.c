@@ -147,10 +147,15 @@ static void print_dropped(const json_t *dropped)
                 }
         if (strcmp(before, ", ") == 0)
                 fputc('\n', stderr);
+        if (count_of(dropped, "owners") > 0)
+                fprintf(stderr,
+                        "cloche: %lld files of other users belong to root in the image: the store of an ordinary user "
+                        "keeps no owners\n",
+                        count_of(dropped, "owners"));
 }
 
 /* They contain texts of the image. */
-static void print_notes(const json_t *notes)
+void image_print_notes(const json_t *notes)
 {
         for (size_t i = 0; i < json_array_size(notes); i++) {
                 fprintf(stderr, "cloche: ");
@@ -166,7 +171,7 @@ void image_print_import(const struct cli_request *request, const json_t *answer)
                 return;
         }
         print_dropped(json_object_get(answer, "dropped"));
-        print_notes(json_object_get(answer, "notes"));
+        image_print_notes(json_object_get(answer, "notes"));
         printf("%s\n", text_of(answer, "name"));
 }
 

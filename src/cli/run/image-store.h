@@ -32,6 +32,7 @@ void image_store_end(struct image_store *store);
 /* Write the path of the store. */
 int image_store_path(const struct cli_request *request, char *ret, size_t size);
 /* Print the answer of an import: the name, and on standard error what was left out. */
+void image_print_notes(const json_t *notes);
 void image_print_import(const struct cli_request *request, const json_t *answer);
 /* Set the engine's image to the tree of request->image_name. */
 int image_store_resolve(struct cli_request *request);

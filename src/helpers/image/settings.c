@@ -331,6 +331,8 @@ static void read_startup(struct settings *s)
         read_command(s, IMAGE_LABEL_READY, "ready");
         if (json_object_get(s->startup, "ready"))
                 read_ready_time(s);
+        else if (*text_of(json_object_get(s->config, "labels"), IMAGE_LABEL_READY_MS))
+                note(s, "Label", IMAGE_LABEL_READY_MS, " has no effect: the image has no ready command (--ready)");
 }
 
 /* -- whole ---------------------------------------------------------------------------------------------------- */

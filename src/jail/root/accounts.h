@@ -20,6 +20,15 @@ static const struct {
 #define JAIL_HOME_NAMES 2
 static const char *const jail_homes[JAIL_HOME_NAMES] = {"cloche", "user"};
 
+static inline int jail_path_is_home(const char *path)
+{
+        int is_home = 0;
+
+        for (int i = 0; i < JAIL_HOME_NAMES; i++)
+                is_home |= strncmp(path, "home/", 5) == 0 && strcmp(path + 5, jail_homes[i]) == 0;
+        return is_home;
+}
+
 static inline int jail_path_is_account(const char *path)
 {
         return strcmp(path, jail_accounts[0].path) == 0 || strcmp(path, jail_accounts[1].path) == 0;

@@ -1801,7 +1801,7 @@ export interface Image {
   importedAt: string
   /** When a box was last made of its files, or they were imported; runs that are forked from a warm interpreter make none. */
   lastUsedAt: string | null
-  /** Numbers of things that were left out: devices, pipes, setid, capabilities, attributes. */
+  /** Numbers of things that were left out: devices, pipes, setid, capabilities, attributes; of a commit to the store of an ordinary user also owners: files of other users, which belong to root there. */
   dropped: unknown
 }
 

@@ -221,7 +221,8 @@ int layer_member_attribute(const struct layer_member *m, struct layer_drops *dro
 
 json_t *layer_drops_json(const struct layer_drops *drops)
 {
-        return json_pack("{s:I, s:I, s:I, s:I, s:I}", "devices", (json_int_t)drops->devices, "pipes",
+        return json_pack("{s:I, s:I, s:I, s:I, s:I, s:o*}", "devices", (json_int_t)drops->devices, "pipes",
                          (json_int_t)drops->pipes, "setid", (json_int_t)drops->setid, "capabilities",
-                         (json_int_t)drops->capabilities, "attributes", (json_int_t)drops->attributes);
+                         (json_int_t)drops->capabilities, "attributes", (json_int_t)drops->attributes, "owners",
+                         drops->owners > 0 ? json_integer((json_int_t)drops->owners) : NULL);
 }

@@ -27,6 +27,7 @@ enum layer_kind {
 /* Number of things that were left out. */
 struct layer_drops {
         uint64_t devices, pipes, setid, capabilities, attributes;
+        uint64_t owners; /* other than root, of a commit to a store whose files have one owner */
 };
 
 struct layer_member {

@@ -6,6 +6,7 @@
 #include "base/fd.h"
 #include "helpers/image/read/stream.h"
 #include "helpers/sync/crash.h"
+#include "jail/root/accounts.h"
 
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -419,6 +420,8 @@ static int apply_member(struct image_tree *tree, struct archive *archive, struct
                 return r;
         if (m->kind == LAYER_LEFT_OUT)
                 return 0;
+        if (tree->changes && !tree->keeps_ids && m->kind <= LAYER_LINK && !jail_path_is_home(m->path))
+                tree->drops.owners += m->uid != 0 || m->gid != 0;
         return m->kind == LAYER_WHITEOUT || m->kind == LAYER_OPAQUE ? image_tree_hide(tree, m, e)
                                                                     : write_member(tree, archive, m, name, e);
 }

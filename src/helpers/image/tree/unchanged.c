@@ -1,4 +1,4 @@
-/* Whether the archive of a sandbox changes anything of its image. Most steps of a build that
+/* An archive of a sandbox that changes nothing of its image is found. Most steps of a build that
  * only look at something change nothing, and for these no tree is made. Runs in: cloche-image,
  * as its user, confined to the store and the source. */
 #include "unchanged.h"
@@ -35,22 +35,9 @@ static bool has_root(const struct look *l)
 static bool is_added_by_box(const struct look *l)
 {
         const char *path = l->member.path;
-        bool is_home = strcmp(path, "home") == 0;
 
-        for (size_t i = 0; !is_home && i < JAIL_HOME_NAMES; i++)
-                is_home = strncmp(path, "home/", 5) == 0 && strcmp(path + 5, jail_homes[i]) == 0;
-        return has_root(l) && is_home && faccessat(l->base_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0;
-}
-
-/* An empty one that the image has would be removed. */
-static bool may_be_cut(const struct look *l)
-{
-        const char *path = l->member.path;
-
-        for (size_t i = 0; i < JAIL_HOME_NAMES; i++)
-                if (has_root(l) && strncmp(path, "home/", 5) == 0 && strcmp(path + 5, jail_homes[i]) == 0)
-                        return true;
-        return false;
+        return has_root(l) && (strcmp(path, "home") == 0 || jail_path_is_home(path)) &&
+               faccessat(l->base_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0;
 }
 
 static bool has_attributes(int fd)
@@ -110,7 +97,8 @@ static bool is_same_directory(const struct look *l)
         struct stat status;
 
         return fd >= 0 && fstat(fd, &status) == 0 && are_facts_equal(l, &status) && !has_attributes(fd) &&
-               !may_be_cut(l);
+
+               !(has_root(l) && jail_path_is_home(l->member.path)); /* an empty one would be removed */
 }
 
 /* Small files alone: programs write accounts and settings anew with the same bytes. */
