@@ -61,6 +61,12 @@ def test_life():
         for env, expected in (({}, own), ({"NODE_EXTRA_CA_CERTS": "/x"}, ""), ({"NODE_EXTRA_CA_CERTS": "/x", "NPM_CONFIG_CAFILE": "/y"}, "/y")):
             frames.call("session.create", sandbox="plain", session=f"npm{len(env)}", env=env)
             equal(frames.call("exec", sandbox="plain", session=f"npm{len(env)}", command="echo $NPM_CONFIG_CAFILE")["stdout"], expected + "\n")
+            # the same by the command's own variables, in the shell and without one; the session has its own again
+            equal(frames.call("exec", sandbox="plain", command="echo $NPM_CONFIG_CAFILE", env=env)["stdout"], expected + "\n")
+            frames.call("process.start", sandbox="plain", process=f"npm{len(env)}", command="echo $NPM_CONFIG_CAFILE", env=env)
+            frames.call("process.wait", sandbox="plain", process=f"npm{len(env)}")
+            equal(frames.call("process.logs", sandbox="plain", process=f"npm{len(env)}")["stdout"], expected + "\n")
+            equal(shell(frames, "plain", "echo $NPM_CONFIG_CAFILE"), own + "\n")
         # the user of the image, also where commands are root
         settings = {"startup": {"start": f"echo $UID $GROUPS > /tmp/up; {STAYS}", "ready": "[ $UID = 33 ] && [ -s /tmp/up ]"}, "runsAs": {"uid": 33, "gid": 34, "name": "web", "home": "/home/web"}}
         for name, options in (("user", {}), ("root", {"root": True})) if possible_layers() else (("user", {}),):

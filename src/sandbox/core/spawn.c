@@ -246,6 +246,14 @@ char **sandbox_env_list(const struct sandbox *s, const json_t *more)
         return NULL;
 }
 
+int sandbox_env_has_npm_authorities(char *const *rows)
+{
+        for (; rows && *rows; rows++)
+                if (strcmp(*rows, NPM_AUTHORITIES) == 0)
+                        return 1;
+        return 0;
+}
+
 char **sandbox_env_from(char *const *exported, const json_t *more)
 {
         struct env env = {0};
@@ -255,8 +263,10 @@ char **sandbox_env_from(char *const *exported, const json_t *more)
                 r = put(&env, strdup(*row));
         if (r == 0 && more)
                 r = put_all(&env, more);
-        if (r == 0 && env.rows)
+        if (r == 0 && env.rows) {
+                leave_authorities_to_node(&env);
                 return env.rows;
+        }
         sandbox_env_free(env.rows);
         return NULL;
 }

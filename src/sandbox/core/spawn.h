@@ -31,6 +31,9 @@ int sandbox_send_kill(struct control *control, int32_t pid, int signal, uint32_t
 char **sandbox_env_list(const struct sandbox *s, const json_t *more);
 /* The same as an object; NULL: no memory. */
 json_t *sandbox_env_object(const struct sandbox *s, const json_t *more);
+/* True if the rows have our file of npm's authorities, with which npm takes none from
+ * NODE_EXTRA_CA_CERTS. The lists above and below leave it out where that variable is set. */
+int sandbox_env_has_npm_authorities(char *const *rows);
 /* The same, on top of the variables that a shell had exported. */
 char **sandbox_env_from(char *const *exported, const json_t *more);
 void sandbox_env_free(char **env);

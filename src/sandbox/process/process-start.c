@@ -163,11 +163,40 @@ static int watch_status(struct process *p, struct cloche_err *e)
         return 0;
 }
 
+/* A shell has our file of npm's authorities, which would take those of the command from it
+ * (sandbox/core/spawn.c). For npm an empty name is none. */
+static int leave_authorities_to_node(struct process *p, struct cloche_err *e)
+{
+        char **base = NULL, **rows = p->session->exported;
+        json_t *env;
+        int is_ours;
+
+        if (!json_is_string(json_object_get(p->env, "NODE_EXTRA_CA_CERTS")) ||
+            json_object_get(p->env, "NPM_CONFIG_CAFILE"))
+                return 0;
+        if (!rows)
+                rows = base = sandbox_env_list(p->sandbox, p->session->env);
+        is_ours = sandbox_env_has_npm_authorities(rows);
+        sandbox_env_free(base);
+        if (!is_ours)
+                return 0;
+        env = json_copy(p->env);
+        if (!env || json_object_set_new(env, "NPM_CONFIG_CAFILE", json_string("")) < 0) {
+                json_decref(env);
+                return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start a command");
+        }
+        json_decref(p->env);
+        p->env = env;
+        return 0;
+}
+
 static int start_in_shell(struct process *p, int is_fork, int wants_input, struct cloche_err *e)
 {
         struct shell_command *shell = &p->shell;
-        int r;
+        int r = leave_authorities_to_node(p, e);
 
+        if (r < 0)
+                return r;
         *shell = (struct shell_command){.command = p->command,
                                         .command_size = p->command_size,
                                         .cwd = p->cwd,
