@@ -52,28 +52,58 @@ static int read_row(char *line, const char *name, const char *number, uint32_t *
         return *ret_first > 0 && read_number(count) >= IDS_IN_RANGE && *ret_first <= UINT32_MAX - IDS_IN_RANGE;
 }
 
+/* The first number behind all rows. The file may be of any form; 0: no range is left. */
+static uint32_t next_free(uint32_t free_from, const char *line)
+{
+        const char *first = strchr(line, ':'), *count = first ? strchr(first + 1, ':') : NULL;
+        const uint64_t end = count ? strtoull(first + 1, NULL, 10) + strtoull(count + 1, NULL, 10) : 0;
+
+        return end > UINT32_MAX - IDS_IN_RANGE ? 0 : end > free_from ? (uint32_t)end : free_from;
+}
+
+/* A user's first range is 100000-165535 where useradd(8) gives them. */
+#define FIRST_LENT 100000
+
+static int refuse(const struct kind *kind, const char *name, const char *found, uint32_t free_from,
+                  struct cloche_err *e)
+{
+        char range[32] = "FIRST-LAST";
+
+        if (free_from > 0)
+                snprintf(range, sizeof(range), "%u-%u", (unsigned)free_from, (unsigned)(free_from + IDS_IN_RANGE - 1));
+        return err_set(e, CLOCHE_E_PRIVILEGE,
+                       "root in a sandbox needs %u ids for the user %s, and %s%s: root gives them with usermod %s %s "
+                       "%s, "
+                       "or start it with writableRoot",
+                       IDS_IN_RANGE, name, kind->file, found, kind->option, range, name);
+}
+
 static int find_range(const struct kind *kind, const char *name, uint32_t *ret, struct cloche_err *e)
 {
         FILE *file = fopen(kind->file, "re");
-        char *line = NULL, number[12];
-        int is_found = 0, has_row = 0;
+        char *line = NULL, number[12], found[80] = " has none";
+        int is_found = 0;
+        uint32_t free_from = FIRST_LENT;
+        unsigned at = 0;
         size_t room = 0;
 
+        if (!file)
+                snprintf(found, sizeof(found), " cannot be read (%.60s)", strerror(errno));
         snprintf(number, sizeof(number), "%u", (unsigned)geteuid());
         while (file && !is_found && getline(&line, &room, file) > 0) {
-                int r = read_row(line, name, number, ret);
+                int r;
 
-                has_row |= r >= 0;
+                at++;
+                free_from = free_from > 0 ? next_free(free_from, line) : 0;
+                r = read_row(line, name, number, ret);
+                if (r == 0)
+                        snprintf(found, sizeof(found), " has fewer, or no numbers, in line %u", at);
                 is_found = r > 0;
         }
         free(line);
         if (file)
                 fclose(file);
-        return is_found ? 0
-                        : err_set(e, CLOCHE_E_PRIVILEGE,
-                                  "root in a sandbox needs %u ids for the user %s, and %s has %s: root gives them with "
-                                  "usermod %s FIRST-LAST %s, or start it with writableRoot",
-                                  IDS_IN_RANGE, name, kind->file, has_row ? "fewer" : "none", kind->option, name);
+        return is_found ? 0 : refuse(kind, name, found, free_from, e);
 }
 
 static int find_program(const char *name, char ret[64], struct cloche_err *e)

@@ -493,7 +493,7 @@ def test_what_an_ordinary_user_lacks():
     few = "tester:200000:65535\nother:300000:65536\n12345:4294967295:65536\ntester:x:65536\n\n:\n"
     as_user(lambda: refused_as_user(trees, "guard_missing", "needs the memory control group"), has_groups=False)
     for name, option in (("subuid", "--add-subuids"), ("subgid", "--add-subgids")):
-        for text, word in (("", "none"), (few, "fewer")):
-            as_user(lambda: refused_as_user(trees, "privilege", f"/etc/{name} has {word}", option, "tester"), **{name: text})
+        for text, words in (("", ("has none", "100000-165535 tester")), (few, ("has fewer, or no numbers, in line 4", "FIRST-LAST tester")), ("other:100000:65536\ntester:9:9\n", ("has fewer, or no numbers, in line 2", "165536-231071 tester"))):
+            as_user(lambda: refused_as_user(trees, "privilege", f"/etc/{name} {words[0]}", f"usermod {option} {words[1]}", "or start it with writableRoot"), **{name: text})
     for name in PROGRAMS:
         as_user(lambda: refused_as_user(trees, "privilege", name, "apt install uidmap"), hidden=[name])

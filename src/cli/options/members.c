@@ -137,6 +137,7 @@ static const char *way_out(const char *message, char ret[MEMBERS_TEXT_BYTES])
                 {"memory: false and save: false would keep nothing", "--no-memory and --no-save would keep nothing"},
                 {" has no changes of its image: make it with writableRoot",
                  " has no changes of its image: make it with --writable-root"},
+                {", or start it with writableRoot", ", or start it with --writable-root"},
                 {": leave count out, or give as many names", ": leave --count out, or give as many names"},
                 {"count must be 1 to ", "--count must be 1 to "},
         };
