@@ -304,6 +304,9 @@ def test_start_and_ready_commands():
     equal(startup("served:2")[0], {"start": "true", "ready": "[ -e /opt/ready ]", "readyMs": 20000})
     build("FROM served:1\n", "-t", "served:3", "--start", "", "--ready", "")
     equal(startup("served:3"), (None, {"cloche.ready-ms": "20000"}))
+    without = b"cloche: Label cloche.ready-ms has no effect: the image has no ready command (--ready)\n"
+    equal(build("FROM base:1\n", "--ready-within", "20s").stderr.endswith(without), True)
+    assert without not in build("FROM served:1\n", "--ready-within", "30s").stderr  # the one below has a command
     equal(cli("image", "export", "served:1", "served.tar", *STORE).code, 0)
     equal(cli("image", "import", "served.tar", "again:1", "--images", "other").code, 0)
     equal(json.loads(cli("image", "inspect", "again:1", "--images", "other", "--json").stdout)["startup"], startup("served:1")[0])
@@ -332,17 +335,20 @@ def test_images_of_debian():
     with open("sources", "w") as file:
         file.write("deb http://mirror.invalid/debian bookworm main\n")
     env, own = {"PATH": f"{os.getcwd()}/bin:{os.environ['PATH']}"}, ("--sources", "sources")
-    pretend("echo I: downloading >&2; tar -C image -c .")
+    pretend('echo "I: downloading at ${SOURCE_DATE_EPOCH-now}" >&2; tar -C image -c .')
     told = build("FROM debian:bookworm AS one\nRUN echo x > /opt/x\nFROM debian:bookworm\nCOPY --from=one /opt/x /opt/y\n", "-t", "made:1", *own, env=env)
     equal((told.stdout, look(tree_of("made:1") + "/opt/y")), (b"made:1\n", "x\n"))
-    assert b"FROM debian:bookworm: mmdebstrap makes it of the suite bookworm\nI: downloading\n" in told.stderr, told
+    assert b"FROM debian:bookworm: mmdebstrap makes it of the suite bookworm\nI: downloading at now\n" in told.stderr, told
     equal(words(), ["--variant=minbase", "--dpkgopt=force-unsafe-io", "--mode=unshare", "bookworm", "-", "sources"])
     assert "debian:bookworm" in sum((image["names"] for image in images()), [])
     build("FROM debian:bookworm\n", *own, env=env)  # the store has it
     assert not os.path.exists("words")
-    build("FROM debian:bookworm\nFROM debian:bookworm\n", "--pull", *own, env=env)
+    told = build("FROM debian:bookworm\nFROM debian:bookworm\n", "--pull", "--reproducible", *own, env=env)
+    assert b"I: downloading at 315532800\n" in told.stderr, told  # the day is in /etc/shadow
     equal(words().count("bookworm"), 1)
-    build("FROM debian:bookworm-slim\n", *own, env=env)
+    unused = b"cloche: --sources has no effect: "
+    for text, is_unused in (("FROM debian:bookworm\n", True), ("FROM base:1\n", True), ("FROM debian:bookworm-slim\n", False)):
+        equal(unused in build(text, *own, env=env).stderr, is_unused, text)
     assert {"--variant=minbase", "--dpkgopt=path-exclude=/usr/share/man/*", "bookworm"} <= set(words())
     build("FROM debian:bookworm-important\n", *own, env=env)
     assert {"--variant=important", "bookworm"} <= set(words())

@@ -54,7 +54,7 @@ static void take_variant(char *suite, struct debian_image *ret)
 static int make(struct build *b, const char *image)
 {
         const char *tag = strchr(image, ':');
-        char suite[SUITE_BYTES];
+        char suite[SUITE_BYTES], time[24];
         struct debian_image made = {.name = image,
                                     .suite = suite,
                                     .sources = b->request->debian.sources,
@@ -62,6 +62,9 @@ static int make(struct build *b, const char *image)
                                     .is_silent = 1};
         int code;
 
+        /* The day is in /etc/shadow. */
+        snprintf(time, sizeof(time), "%lld", (long long)b->time);
+        made.time = b->time >= 0 ? time : NULL;
         snprintf(suite, sizeof(suite), "%s", tag ? tag + 1 : SUITE_WITHOUT_TAG);
         take_variant(suite, &made);
         if (!b->request->json)

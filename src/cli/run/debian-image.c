@@ -265,7 +265,8 @@ static int run_mmdebstrap(const struct debian_image *image, const struct sources
         argv[count++] = image->suite;
         argv[count++] = "-";
         memcpy(argv + count, sources->paths, sizeof(sources->paths));
-        if ((!is_any || include) && (!image->hook || getenv(HOOK_VARIABLE)))
+        if ((!is_any || include) && (!image->hook || getenv(HOOK_VARIABLE)) &&
+            (!image->time || setenv("SOURCE_DATE_EPOCH", image->time, 1) == 0))
                 status = run_program(argv, out_fd, ids);
         free(include);
         return status;

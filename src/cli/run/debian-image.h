@@ -10,6 +10,7 @@ struct debian_image {
         const char *packages; /* the same, of the command line */
         const char *sources;  /* a file; NULL: the files of the machine's apt */
         const char *variant;  /* a set of packages of mmdebstrap; NULL: minbase */
+        const char *time;     /* SOURCE_DATE_EPOCH of mmdebstrap; NULL: that of the environment, or now */
         int only_suite;       /* leave out the files that name neither the suite nor one of its parts */
         int is_slim;          /* without manuals, documents and translations, but for licences */
         int is_silent;        /* print no name */
