@@ -4,8 +4,8 @@ import sys
 import tarfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from cloche import equal
-from store import Gone, Refused, Store, directory, file, hard, link, member, tar, xattr
+from cloche import equal, wait_for
+from store import Gone, Refused, Store, directory, feed, file, hard, link, member, tar, xattr
 
 TIMEOUT = 240
 BASE = [directory("usr"), file("usr/tool", "base", mode=0o755), directory("etc"), file("etc/shadow", "secret", mode=0o600), link("bin", "usr"), link("out", "/etc"), directory("opt"), file("opt/old", "1"), directory("opt/d"), file("opt/d/in", "2", uid=33)]
@@ -197,3 +197,40 @@ def test_killed_at_every_point():
             s.ask("prune")
             equal((s.leftovers(), len(os.listdir(s.path + "/trees"))), (False, 2), point)
         assert point > 6 and seen == {False, True}, (point, seen)
+
+
+def test_a_full_disk():
+    """No room for the links of the tree below, of which tmpfs counts each, nor for the changes: nothing is left, and smaller ones fit."""
+    many = tar([file(f"d{number % 7}/f{number}", str(number)) for number in range(300)])
+    for size, data in (("8m,nr_inodes=480", tar([file("app/x", "1", **OWN)])), ("2500k", tar([file("app/x", os.urandom(2 << 20), **OWN)]))):
+        with Store(size=size) as s:
+            s.load(many, "x")
+            before = s.everything()
+            try:
+                s.ask("commit", data, base="x", owner=1000, name="y")
+                raise AssertionError("it was committed")
+            except Refused as e:
+                assert "No space left" in str(e) and ("d" in str(e) or "app/x" in str(e)), e
+            equal(s.everything(), before)
+            assert s.ask("verify", name="x")["isWhole"]
+            s.ask("commit", s.write("same.tar", tar([directory("./", **OWN)])), base="x", owner=1000, name="y")
+            if "nr_inodes" not in size:
+                s.ask("commit", tar([file("app/x", "1", **OWN)]), base="x", owner=1000, name="y")
+
+
+def test_cancelled_commits_leave_nothing():
+    """The client goes away while the archive, a pipe, brings no more."""
+    with Store() as s:
+        make_base(s)
+        before = s.everything()
+        reading, writing = os.pipe()
+        with open(reading, "rb") as source, open(writing, "wb", buffering=0) as sink:
+            with s.process(source) as control:
+                control.call("open")
+                control.send("commit", {"base": "x", "owner": 1000, "name": "y"})
+                wait_for(lambda: os.listdir(s.path + "/incoming"), "the commit to begin")
+                control.sock.close()
+                source.close()
+                feed(sink, tar([file(f"app/{number}", bytes(10_000), **OWN) for number in range(1000)]))
+                control.process.wait()
+        equal((s.everything(), s.leftovers()), (before, False))

@@ -9,7 +9,7 @@ import threading
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from cloche import sampled, wait_for
-from store import Gone, Image, Refused, Store, describe, directory, file, gz, hard, link, paths, tar
+from store import Gone, Image, Refused, Store, describe, directory, feed, file, gz, hard, link, paths, tar
 
 TIMEOUT = 300
 LOWER = [file(f"d{i % 7}/f{i}", str(i)) for i in range(300)]
@@ -173,14 +173,6 @@ def test_cancelled_imports_leave_nothing():
             source.close()
             feeder.join()
         assert not s.leftovers() and not os.listdir(s.path + "/trees") and s.ask("list")["images"] == []
-
-
-def feed(sink, data):
-    try:
-        while True:  # more members than there is room for
-            sink.write(data[:-10240])
-    except BrokenPipeError:
-        pass
 
 
 def test_images_in_use_stay():
