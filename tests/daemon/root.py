@@ -278,7 +278,7 @@ MINE = "read -r zero first count < /proc/self/uid_map; echo $EUID $first $count;
 
 
 def test_sandboxes_made_ahead():
-    """Where the layers are in memory: on the disk they would count for a caller, whom a pool does not know."""
+    """Where the layers are in memory: on the disk each reserves its bytes, of its caller, whom a pool does not know."""
     need_writable_roots()
     store, (one,) = make_store(1)
     tree, ahead = f"{store}/trees/{one}", 2 * ("memory" in possible_layers())
@@ -300,6 +300,13 @@ def test_sandboxes_made_ahead():
         for number in range(5):
             frames.call("sandbox.delete", sandbox=f"root-{number}")
         equal(made("again", root=True)[0], 0)
+        wait_for(lambda: users_of(tree) == 6 + 2 * ahead, "the two pools again")
+        for number in range(4):  # the kind has the variables, the network and the root: it has a pool beside the others
+            own = {"env": {"A": "own"}, "network": {"allow": ["allowed.test:80"]}, "root": True}
+            equal(made(f"own-{number}", **own)[::2], [0, 65536])
+            equal(frames.call("exec", sandbox=f"own-{number}", command="echo $A")["stdout"], "own\n")
+            wait_for(lambda: users_of(tree) == 7 + number + (3 if number else 2) * ahead, "its pool")
+        equal(made("own", **{**own, "root": False})[::2], [1000, 1])  # and one without root is of another kind
 
 
 def test_refusals():

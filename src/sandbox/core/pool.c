@@ -53,7 +53,8 @@ static int is_same(const json_t *one, const json_t *other)
 static int is_kind(const struct sandbox_kind *one, const struct sandbox_kind *other)
 {
         return image_equals(&one->image, &other->image) && is_same(one->env, other->env) &&
-               is_same(one->network, other->network) && one->principal == other->principal;
+               is_same(one->network, other->network) && one->principal == other->principal &&
+               one->has_root == other->has_root && one->has_writable_root == other->has_writable_root;
 }
 
 static void kind_drop(struct sandbox_kind *kind)
@@ -149,8 +150,8 @@ static void fill(struct sandboxes *all, unsigned number)
         image_hold(&s->image);
         sandbox_replace(&s->env, pool->kind.env);
         sandbox_replace(&s->network_policy, pool->kind.network);
-        s->has_root = number == POOL_ROOT;
-        s->has_writable_root = number >= POOL_WRITABLE;
+        s->has_root = pool->kind.has_root;
+        s->has_writable_root = pool->kind.has_writable_root;
         s->is_pooled = 1;
         s->pool = number;
         TAILQ_INSERT_TAIL(&all->pool, s, link);

@@ -338,7 +338,7 @@ static int is_usual(const struct sandboxes *all, const json_t *params)
                 count += json_object_get(limits, changeable[i]) != NULL;
         return count == json_object_size(limits) && !json_object_get(params, "mount") &&
                !json_object_get(params, "snapshot") &&
-               !(wants_writable_root(params) && sandboxes_have_scratch(all)) && /* it counts for its caller */
+               !(wants_writable_root(params) && sandboxes_have_scratch(all)) && /* it reserves bytes of its caller */
                !json_object_get(params, "packages") && !json_object_get(params, "volumes");
 }
 
@@ -421,16 +421,16 @@ static unsigned pool_of(const struct sandboxes *all, int64_t principal, const js
         *ret = (struct sandbox_kind){.image = *image,
                                      .env = json_object_size(env) > 0 ? env : NULL,
                                      .network = network && !json_equal(network, all->network) ? network : NULL,
-                                     .principal = image_has_commands(image) ? principal : 0};
+                                     .principal = image_has_commands(image) ? principal : 0,
+                                     .has_root = json_is_true(json_object_get(params, "root")),
+                                     .has_writable_root = wants_writable_root(params)};
         if (!is_usual(all, params))
                 return POOLS;
         if (ret->env || ret->network)
-                return wants_writable_root(params) ? POOLS : POOL_OTHER;
+                return POOL_OTHER;
         if (!image->name[0])
                 return POOL_OWN;
-        return json_is_true(json_object_get(params, "root")) ? POOL_ROOT
-               : wants_writable_root(params)                 ? POOL_WRITABLE
-                                                             : POOL_STORE;
+        return ret->has_root ? POOL_ROOT : ret->has_writable_root ? POOL_WRITABLE : POOL_STORE;
 }
 
 /* NULL: none runs already. */

@@ -38,7 +38,7 @@ struct deadline {
 enum sandbox_plan { SANDBOX_STAYS, SANDBOX_STOPS, SANDBOX_SAVES /* and stops */ };
 
 /* The first has the engine's own image, the others one of the store, or (POOL_OTHER) either with
- * variables or a network of its own. */
+ * variables or a network of its own, and with any kind of root. */
 enum { POOL_OWN, POOL_STORE, POOL_OTHER, POOL_WRITABLE, POOL_ROOT, POOLS };
 
 /* The options that all sandboxes of a pool have in common. */
@@ -46,6 +46,7 @@ struct sandbox_kind {
         struct image image;
         json_t *env, *network; /* NULL: none; the daemon's */
         int64_t principal;     /* of an image whose commands have run in the pooled ones; else 0 */
+        int has_root, has_writable_root;
 };
 
 struct sandbox_pool {
