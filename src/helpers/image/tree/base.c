@@ -94,14 +94,21 @@ static int make_directory(struct begin *b, const struct walk_entry *entry, const
         return r == 0 ? keep_facts(b, from_fd, entry->path, e) : r;
 }
 
-static int link_file(const struct begin *b, const struct walk_entry *entry, const char *name, struct cloche_err *e)
+static int note_file(const struct begin *b, const struct walk_entry *entry, struct cloche_err *e)
 {
         struct listing_base *base = b->base;
 
         if (ARRAY_GROW(base->inodes, base->count, base->room) < 0)
                 return work_no_memory(e);
         base->inodes[base->count++] = entry->status->st_ino;
-        return linker_add(b->tree->work->linker, entry->dir_fd, b->tree->dir_fd, name, entry->path, e);
+        return linker_add(b->tree->work->linker, entry->path, e);
+}
+
+static int go_on(void *data, struct cloche_err *e)
+{
+        const struct begin *b = data;
+
+        return work_go_on(b->tree->work, b->tree->phase, b->tree->bytes, 0, e);
 }
 
 static int on_entry(void *data, enum walk_event event, const struct walk_entry *entry, struct cloche_err *e)
@@ -112,21 +119,22 @@ static int on_entry(void *data, enum walk_event event, const struct walk_entry *
         int r;
 
         if (event != WALK_FOUND)
-                return linker_turn(tree->work->linker, e);
-        name = go_to(tree, entry->path, e);
-        if (!name)
-                return -(int)e->code;
+                return WALK_ON;
         tree->entries++;
-        r = S_ISDIR(entry->status->st_mode) ? make_directory(b, entry, name, e) : link_file(b, entry, name, e);
-        return r == 0 && tree->entries % 256 == 0 ? work_go_on(tree->work, tree->phase, tree->bytes, 0, e) : r;
+        if (S_ISDIR(entry->status->st_mode)) {
+                name = go_to(tree, entry->path, e);
+                r = name ? make_directory(b, entry, name, e) : -(int)e->code;
+        } else {
+                r = note_file(b, entry, e);
+        }
+        return r == 0 && tree->entries % 256 == 0 ? go_on(b, e) : r;
 }
 
 int image_tree_begin_with(struct image_tree *tree, int base_fd, struct listing_base *base, struct cloche_err *e)
 {
         struct begin *b = malloc(sizeof(*b));
         const struct walk_options walk = {.visit = on_entry, .data = b, .is_brief = 1};
-        struct cloche_err lost;
-        int r, linked;
+        int r;
 
         if (!b)
                 return work_no_memory(e);
@@ -137,8 +145,9 @@ int image_tree_begin_with(struct image_tree *tree, int base_fd, struct listing_b
                 r = keep_facts(b, base_fd, "", e);
         if (r == 0)
                 r = walk_tree(base_fd, &walk, e);
-        linked = linker_finish(tree->work->linker, r < 0 ? &lost : e);
-        r = r < 0 ? r : linked;
+        if (r == 0)
+                r = linker_run(tree->work->linker, base_fd, tree->top_fd, go_on, b, e);
+        linker_clear(tree->work->linker);
         image_tree_leave(tree);
         free(b);
         tree->has_lower = true;

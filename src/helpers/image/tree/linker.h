@@ -10,14 +10,13 @@ struct linker;
 
 /* Make the thread; it lives until the process ends. There is one in a process. */
 CLOCHE_MUST_CHECK int linker_start(struct linker **ret, struct cloche_err *e);
-/* Link name from one directory into another, now or until linker_finish(). The directories are
- * borrowed until this returns; path: of the file, for messages. */
-CLOCHE_MUST_CHECK int linker_add(struct linker *l, int from_fd, int to_fd, const char *name, const char *path,
-                                 struct cloche_err *e);
-/* The next file is of other directories. */
-CLOCHE_MUST_CHECK int linker_turn(struct linker *l, struct cloche_err *e);
-/* Wait until every file is linked. After an error of any of these, too: the directories are in
- * use until then. */
-CLOCHE_MUST_CHECK int linker_finish(struct linker *l, struct cloche_err *e);
+/* Note a file to link, by its path in both trees. */
+CLOCHE_MUST_CHECK int linker_add(struct linker *l, const char *path, struct cloche_err *e);
+/* Link all files, whose directories are in both trees. go_on: called between directories; an error
+ * of it ends the work. */
+CLOCHE_MUST_CHECK int linker_run(struct linker *l, int from_fd, int to_fd,
+                                 int (*go_on)(void *data, struct cloche_err *e), void *data, struct cloche_err *e);
+/* Forget all files. */
+void linker_clear(struct linker *l);
 
 #endif
