@@ -55,7 +55,7 @@ int confine_to_sockets(struct cloche_err *e)
         return r < 0 && (e->os_errno == ENOSYS || e->os_errno == EOPNOTSUPP) ? 0 : r;
 }
 
-int confine_calls(struct cloche_err *e)
+int confine_kernel_calls(struct cloche_err *e)
 {
 #ifdef CHECKED
         return 0;

@@ -308,7 +308,7 @@ static int prepare(struct kernel *k, struct connection *c, struct cloche_err *e)
         if (r == 0)
                 r = sockets_open(&k->sockets, c, e);
         if (r == 0)
-                r = confine_calls(e);
+                r = confine_kernel_calls(e);
         return r < 0 ? r : sockets_bind(&k->sockets, c, e);
 }
 
