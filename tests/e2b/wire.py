@@ -583,6 +583,7 @@ def test_a_template_that_does_not_come_up_leaves_no_sandbox():
                                 ({"startCmd": "x" * 4097}, "at most 4096 bytes", "")):
             state, log, reason = build(client, "none", [], **more)
             assert (state, reason["step"]) == ("error", "finalize") and why in reason["message"] and said in "\n".join(log), (reason, log)
+            equal(log.count(reason["message"]), 1, log)
         state, log, reason = build(client, "once", [], startCmd="[ ! -e ~/first ] || { echo told; exit 3; }; touch ~/first; exec sleep 600", readyCmd="[ -e ~/first ]")
         equal((state, reason), ("ready", None), log)
         equal(build(client, "home", [run_step("rm -r ~; touch ~")])[0], "ready")

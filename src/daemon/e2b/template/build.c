@@ -230,10 +230,14 @@ static void end(struct e2b_build *b)
 /* step: 1 is the first one; "base" and "finalize" are around them. */
 void e2b_build_fail(struct e2b_build *b, const char *step, const char *message)
 {
+        json_t *last = json_array_get(b->log, json_array_size(b->log) - 1);
         char number[24];
 
         snprintf(number, sizeof(number), "%zu", b->step + 1);
-        e2b_build_log(b, "error", message, strlen(message));
+        if (last && strcmp(e2b_text(last, "message"), message) == 0) /* the script said so itself */
+                json_object_set_new(last, "level", json_string("error"));
+        else
+                e2b_build_log(b, "error", message, strlen(message));
         b->reason = json_pack("{s:o, s:s}", "message", json_valid_text(message, strlen(message)), "step",
                               step ? step : number);
         b->state = BUILD_FAILED;
