@@ -31,6 +31,7 @@ def test_names_of_others():
             done = cli(command, *KEYS, word, env={"CLOCHE_SOCKET": os.path.abspath("none")})
             equal((done.code != 0, done.stdout), (True, b""), done)
     bad_input("ssh-proxy", *KEYS, "$(id).cloche", says="the host is no sandbox")
+    bad_input("ssh-proxy", *KEYS, "Work.cloche", says='"Work" has capital letters, which ssh makes small: .*cloche sandbox rename')
     for user in ("a b", "x\n    LocalCommand id", "-a", "", "%r", "x" * 33):
         bad_input("ssh-config", *KEYS, "--user", user, says="--user: expected")
 

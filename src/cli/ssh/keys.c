@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyz0123456789-"
+#define CAPITALS "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define STATUS_MISSING 127
 
 extern char **environ;
@@ -30,11 +31,15 @@ int ssh_keys_name(const char *word, char ret[SSH_NAME_MAX + 1])
 
         if (size > suffix && strcmp(word + size - suffix, SSH_SUFFIX) == 0)
                 size -= suffix;
-        if (size == 0 || size > SSH_NAME_MAX || strspn(word, NAME_CHARACTERS) < size || word[0] == '-' ||
+        if (size == 0 || size > SSH_NAME_MAX || strspn(word, NAME_CHARACTERS CAPITALS) < size || word[0] == '-' ||
             word[size - 1] == '-')
                 return cli_bad("the host is no sandbox: expected a name of 1 to %d letters a-z, digits and '-', with "
                                "or without %s",
                                SSH_NAME_MAX, SSH_SUFFIX);
+        if (strspn(word, NAME_CHARACTERS) < size)
+                return cli_bad("\"%.*s\" has capital letters, which ssh makes small: give the sandbox another name "
+                               "(cloche sandbox rename)",
+                               (int)size, word);
         snprintf(ret, SSH_NAME_MAX + 1, "%.*s", (int)size, word);
         return 0;
 }
