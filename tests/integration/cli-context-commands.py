@@ -114,6 +114,14 @@ def lives():
     bad_input("context", "inspect", "box", made, says="code")
     for command in ("inspect", "is-complete"):
         bad_input("context", command, "box", made, "-", stdin=b"y\xff", says="not UTF-8")
+    process = start("context", "run", "box", "--context", made, "-c", "import time; print('begun', flush=True); time.sleep(600)")
+    equal(process.stdout.readline(), b"begun\n")
+    for command in ("inspect", "is-complete"):
+        bad_input("context", command, "box", made, "-c", "y", says=r"a cell runs in .* \(cloche context interrupt\)")
+    equal(rows("context", "interrupt", "box", made)["interrupted"], True)
+    equal(process.wait(30), 1)
+    process.stdout.close()
+    process.stderr.close()
     equal(rows("context", "interrupt", "box", made)["interrupted"], False)
     ok("context", "restart", "box", made)
     assert "NameError" in run("--context", made, code="y")[2]

@@ -128,6 +128,7 @@ static const char *way_out(const char *message, char ret[MEMBERS_TEXT_BYTES])
                 {" (context.checkpoints lists them)", " (cloche context checkpoints SANDBOX CONTEXT lists them)"},
                 {" (context.create with forkable, context create --forkable)", " (cloche context create --forkable)"},
                 {" (context.delete)", " (cloche context delete)"},
+                {" (context.interrupt)", " (cloche context interrupt)"},
                 {" (context.restart)", " (cloche context restart)"},
                 {" (context.forget)", " (cloche context forget)"},
                 {" (context.checkpoint)", " (cloche context checkpoint)"},
