@@ -104,6 +104,7 @@ def lives():
     run("--context", made, code="def f(a):\n    '''Of \x1b[2J f.'''\n    return a")
     equal(ok("context", "inspect", "box", made, "-c", "f", "--source"),
           b"Signature: f(a)\nDocstring: Of \\x1b[2J f.\nType: function\nFile: Cell In[2]\nSource:\ndef f(a):\n    '''Of \\x1b[2J f.'''\n    return a\n")
+    equal(ok("context", "inspect", "box", made, "-", stdin=b"y\n"), b"Value: 1\nType: int\n")
     missing = cli("context", "inspect", "box", made, "-c", "nosuch")
     assert missing.code == 1 and missing.stdout == b"" and b"no such name" in missing.stderr, missing
     for code, status, exit_code in (("y = 2", b"complete\n", 0), ("if y:", b"incomplete\n", 1), ("y = )", b"invalid\n", 1)):

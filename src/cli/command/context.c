@@ -216,9 +216,9 @@ static int describe(struct cli_request *request)
 
 /* -- looks at code -------------------------------------------------------------------------------------------- */
 
-static json_t *code_params(const struct cli_request *request)
+static json_t *code_params(const struct cli_request *request, size_t size)
 {
-        json_t *params = context_params(request), *code = json_stringn(request->code, request->code_size);
+        json_t *params = context_params(request), *code = json_stringn(request->code, size);
 
         if (!code)
                 cli_bad("the code is not UTF-8");
@@ -230,10 +230,15 @@ static json_t *code_params(const struct cli_request *request)
 
 static int inspect(struct cli_request *request)
 {
-        json_t *params = code_params(request), *answer = NULL;
+        json_t *params, *answer = NULL;
         const char *text;
+        size_t size = request->code_size;
         int code;
 
+        /* The last line of a file or of standard input ends with one, and no name is behind it. */
+        while (request->sandbox.at == UINT64_MAX && size > 0 && request->code[size - 1] == '\n')
+                size--;
+        params = code_params(request, size);
         if (!params)
                 return CLI_BAD_INPUT;
         if (request->sandbox.at != UINT64_MAX)
@@ -258,7 +263,7 @@ static int inspect(struct cli_request *request)
 
 static int is_complete(struct cli_request *request)
 {
-        json_t *params = code_params(request), *answer = NULL;
+        json_t *params = code_params(request, request->code_size), *answer = NULL;
         const char *status;
         int code;
 
