@@ -49,12 +49,13 @@ def another_key():
     equal(good("ssh", "box", "echo again"), b"again\n")
 
 
-def killed(running):
+def ended(end, reason):
     with subprocess.Popen(["ssh", "-F", "config", "box", "echo on; cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         equal(process.stdout.readline(), b"on\n")
-        running.stop(signal.SIGKILL)
+        end()
         equal(process.wait(HANG), 255)
-        assert b"connection to the daemon ended" in process.stderr.read()
+        said = process.stderr.read()
+        assert reason in said, said
 
 
 def test_the_life_of_a_sandbox():
@@ -68,11 +69,13 @@ def test_the_life_of_a_sandbox():
         for part in (many_at_once, missing, another_key, stopped_and_paused):
             part()
         ok("sandbox", "save", "box")
-        killed(running)
+        ended(lambda: running.stop(signal.SIGKILL), b"connection to the daemon ended")
     with daemon() as running:
         os.remove("socket")
         os.symlink(running.path, "socket")
         equal(good("ssh", "box", "echo again"), b"again\n")
+        for word in ("stop", "rm"):
+            ended(lambda: ok("sandbox", word, "box"), f"cloche: the sandbox was {'deleted' if word == 'rm' else 'stopped'}\n".encode())
 
 
 def as_ordinary_user():

@@ -398,7 +398,7 @@ static void drop_stopped(struct sandbox *s)
 {
         struct cloche_err why;
 
-        err_set(&why, CLOCHE_E_SANDBOX_ENDED, "the sandbox was stopped");
+        err_set(&why, CLOCHE_E_SANDBOX_ENDED, "the sandbox was %s", s->is_deleted ? "deleted" : "stopped");
         drop(s, &why);
 }
 
@@ -489,7 +489,7 @@ static int quiesce(struct sandbox *s, struct cloche_err *e)
         struct init_request request = {.op = INIT_QUIESCE};
         struct cloche_err why;
 
-        err_set(&why, CLOCHE_E_SANDBOX_ENDED, "the sandbox was stopped");
+        err_set(&why, CLOCHE_E_SANDBOX_ENDED, "the sandbox was %s", s->is_deleted ? "deleted" : "stopped");
         sandbox_requests_end(s, &why);
         end_work(s);
         return control_request(&s->control, &request, NULL, 0, on_quiet, s, e);
