@@ -5,15 +5,23 @@
 
 #include <alias.h>
 
+#include <errno.h>
 #include <locale.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define TEXT_MAX ((size_t)64 << 10)
 #define VALUE_MAX 2000
 #define ITEMS_MAX 1000
 #define WORD_MAX 255
+#define SHALLOW_MAX 512 /* bytes of code whose levels fit on any stack */
+#define APART_SECONDS 10
 
 /* From findcmd.h and parser.h, which Debian does not ship. */
 char *find_user_command(const char *name);
@@ -218,7 +226,9 @@ static int goes_on(const char *code, size_t size)
         return slashes % 2 == 1 && !memchr(code + first, '#', size - first);
 }
 
-static const char *status_of(const char *code, size_t size)
+enum { COMPLETE, INCOMPLETE, INVALID, UNKNOWN, STATUSES };
+
+static int status_of(const char *code, size_t size)
 {
         static const char *const open[] = {"unexpected end of file", "unexpected EOF while looking for",
                                            "delimited by end-of-file"};
@@ -227,17 +237,41 @@ static const char *status_of(const char *code, size_t size)
 
         for (size_t i = 0; i < sizeof(open) / sizeof(open[0]); i++)
                 if (strstr(message, open[i]))
-                        return "incomplete";
+                        return INCOMPLETE;
         if (status)
-                return *message ? "invalid" : "unknown";
-        return goes_on(code, size) ? "incomplete" : "complete";
+                return *message ? INVALID : UNKNOWN;
+        return goes_on(code, size) ? INCOMPLETE : COMPLETE;
+}
+
+/* The parser calls itself for each level, without a limit. An overflow of its stack must not end
+ * the shell that has the context's state. A child without a signal of its end is none that the
+ * shell waits for. */
+static int status_apart(const char *code, size_t size)
+{
+        static const struct rlimit seconds = {APART_SECONDS, APART_SECONDS}, no_core = {0, 0};
+        pid_t pid = (pid_t)syscall(SYS_clone, 0UL, NULL, NULL, NULL, 0UL);
+        int status = 0;
+
+        if (pid == 0) {
+                signal(SIGSEGV, SIG_DFL); /* else the traps of cells would run */
+                setrlimit(RLIMIT_CPU, &seconds);
+                setrlimit(RLIMIT_CORE, &no_core);
+                _exit(status_of(code, size));
+        }
+        while (pid > 0 && waitpid(pid, &status, __WCLONE) < 0)
+                if (errno != EINTR)
+                        return UNKNOWN;
+        return pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) < STATUSES ? WEXITSTATUS(status) : UNKNOWN;
 }
 
 int answer_is_complete(struct agent *a, const json_t *params, json_t **ret_result, struct agent_refusal *refusal)
 {
+        static const char *const statuses[STATUSES] = {"complete", "incomplete", "invalid", "unknown"};
         const json_t *code = json_object_get(params, "code");
+        size_t size = json_string_length(code);
         char *language = NULL;
-        const char *text = json_string_value(code), *status, *last;
+        const char *text = json_string_value(code), *last;
+        int status;
 
         if (refuse_unopened(a, "isComplete", refusal) < 0)
                 return -1;
@@ -245,12 +279,12 @@ int answer_is_complete(struct agent *a, const json_t *params, json_t **ret_resul
                 return refuse_params(refusal, "code", "a string without NUL");
         language = strdup(setlocale(LC_MESSAGES, NULL)); /* the parser tells by messages only */
         setlocale(LC_MESSAGES, "C");
-        status = status_of(text, json_string_length(code));
+        status = size > SHALLOW_MAX ? status_apart(text, size) : status_of(text, size);
         setlocale(LC_MESSAGES, language);
         free(language);
         last = strrchr(text, '\n');
         last = last ? last + 1 : text;
-        *ret_result = json_pack("{s:s, s:s%}", "status", status, "indent", last,
-                                strcmp(status, "incomplete") == 0 ? strspn(last, " \t") : (size_t)0);
+        *ret_result = json_pack("{s:s, s:s%}", "status", statuses[status], "indent", last,
+                                status == INCOMPLETE ? strspn(last, " \t") : (size_t)0);
         return 0;
 }

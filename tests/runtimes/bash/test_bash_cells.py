@@ -289,7 +289,15 @@ class Looks(BashCase):
             for code in codes:
                 self.assertEqual(self.result("isComplete", code=code)["status"], status, code)
         self.assertIn(self.result("isComplete", code="(" * 5000)["status"], ("incomplete", "invalid", "unknown"))
+        self.assertEqual(self.result("isComplete", code="if true; then\n" + "echo\n" * 500)["status"], "incomplete")
         self.assertEqual(self.result("isComplete", code="for i in 1; do\n  echo '")["indent"], "  ")
+
+
+    def test_deep_code_does_not_end_the_context(self):
+        self.run_cell("kept=2; ends=; trap 'ends+=x' CHLD")
+        for code in ("echo " + "$(" * 20000, "<(" * 20000, '"$(' * 20000, "[[ " + "(" * 400000):
+            self.assertEqual(self.result("isComplete", code=code)["status"], "unknown", code[:10])
+        self.assertEqual(self.printed("echo $kept $ends; trap - CHLD; jobs; (exit 3) & wait $!; echo $?"), "2\n3\n")
 
 
 class Opening(unittest.TestCase):
