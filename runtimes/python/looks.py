@@ -222,8 +222,9 @@ def signature(function, skipped=0):
     function = wrapped_by(function)
     code, space = function.__code__, function.__annotations__ if not hasattr(Function, "__annotate__") else {}
     names_of, positional, keywords = [plain(name) or "?" for name in code.co_varnames], code.co_argcount, code.co_kwonlyargcount
-    defaults = list(tuple.__iter__(function.__defaults__ or ()))[-positional or 1:] if positional else []
-    more, told = function.__kwdefaults__ or {}, []
+    given, more, told = function.__defaults__, function.__kwdefaults__, []  # `or` would ask their classes
+    defaults = list(tuple.__iter__(() if given is None else given))[-positional or 1:] if positional else []
+    more = {} if more is None else more
     for place in range(positional):
         default = place - (positional - len(defaults))
         told.append(parameter(names_of[place], space, defaults[default] if default >= 0 else NOTHING))

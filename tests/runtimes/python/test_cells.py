@@ -453,6 +453,13 @@ class Text(str):
 def f(a, b=liar, *, c: liar = Text('x')) -> Text('y'): pass
 f.__doc__ = Text('doc')
 f.__signature__ = f.__wrapped__ = f.__text_signature__ = liar
+class Row(tuple):
+    __len__ = __bool__ = __iter__ = __getitem__ = loops
+class Space(dict):
+    __len__ = __bool__ = __iter__ = __getitem__ = get = loops
+def h(a, b=1, *, c=2): pass
+h.__defaults__ = Row([liar])
+h.__kwdefaults__ = Space(c=liar)
 class ndarray:
     shape = dtype = property(loops)
 ndarray.__module__ = 'numpy'
@@ -515,6 +522,7 @@ class Looks(SharedCase):
         self.assertIn("Value: not computed", inspected(self, "liar.member"))
         self.assertIsNone(inspected(self, "liar.nosuch"))
         self.assertEqual(inspected(self, "f"), "Signature: f(a, b=<__main__.Liar>, *, c=<__main__.Text>)\nType: function")
+        self.assertEqual(inspected(self, "h"), "Signature: h(a, b=<__main__.Liar>, *, c=<__main__.Liar>)\nType: function")
         self.assertEqual(inspected(self, "fake"), "Value: numpy.ndarray\nType: numpy.ndarray")
         self.assertEqual(inspected(self, "module"), "Type: module")
         self.assertIsNone(inspected(self, "module.nosuch"))
