@@ -155,7 +155,7 @@ module ClocheAgent
       end
 
       def module_rows(value, name, is_detailed, owner)
-        place = PLACE.bind_call(owner, name)
+        place = PLACE.bind_call(owner, name) if name.match?(/\A[A-Z]/) # a variable has no place
         lines, line = lines_at(place)
         rows = []
         rows << "Signature: #{name}.new(#{Names.arguments(method_in(value, "initialize"))})" if Class === value && method_in(value, "initialize")

@@ -546,6 +546,9 @@ class Looks(ContextCase):
         for code, at in (("nosuch", 6), ("shop.nosuch", 11), ("Shop_::Nosuch", 13), ("", 0), ("1 + ", 4), ("colour.upcase.size", 18), (")", 1)):
             self.assertIsNone(self.inspected(code, at), code)
         self.assertIn("red", self.inspected("colour", 10 ** 9))
+        self.run_cell("kind = Shop_\n$kind = Comparable;")
+        self.assertEqual(self.inspected("kind", detail=1), "Signature: kind.new(rate)\nSuperclass: Object\nType: Class")
+        self.assertEqual(self.inspected("$kind"), "Type: Module")
 
     def test_liars_are_not_asked(self):
         self.run_cell("""
