@@ -16,6 +16,9 @@ const sizeOfSet = getter(Set.prototype, 'size')
 const typedPrototype = Object.getPrototypeOf(Uint8Array.prototype)
 const lengthOf = getter(typedPrototype, 'length')
 const kindOf = getter(typedPrototype, Symbol.toStringTag)
+const sourceOf = getter(RegExp.prototype, 'source')
+const FLAGS = Object.entries({ hasIndices: 'd', global: 'g', ignoreCase: 'i', multiline: 'm', dotAll: 's', unicode: 'u', unicodeSets: 'v', sticky: 'y' })
+  .filter(([name]) => name in RegExp.prototype).map(([name, flag]) => [getter(RegExp.prototype, name), flag])
 const { apply } = Reflect
 
 // Search along the prototypes; undefined if that would run code.
@@ -44,7 +47,7 @@ function typeOf (value) {
 }
 
 function ofText (value) {
-  const cut = host.inspect(value.slice(0, SUMMARY_MAX))
+  const cut = host.inspect(value.slice(0, SUMMARY_MAX), { breakLength: Infinity }) // to break lines it calls RegExp.prototype.exec, which may be the user's
   return cut.length <= SUMMARY_MAX && value.length <= SUMMARY_MAX ? cut : `${cut.slice(0, 150)}... (${value.length})`
 }
 
@@ -54,6 +57,9 @@ function ofFunction (value) {
   const parameters = scan.parameters(textOf(value).slice(0, 2000))?.map((parameter) => (parameter.rest ? '...' : '') + (parameter.name ?? '{}')) ?? ['...']
   return `${typeof name === 'string' && name !== '' ? name : 'function'}(${parameters.join(', ')})`
 }
+
+// As RegExp.prototype.toString, which asks properties of the object.
+const ofRegExp = (value) => `/${apply(sourceOf, value, [])}/${FLAGS.map(([has, flag]) => apply(has, value, []) ? flag : '').join('')}`
 
 function ofObject (value) {
   const keys = Object.keys(value)
@@ -76,7 +82,7 @@ const SUMMARIES = [
     const message = dataOf(value, 'message')
     return typeof message === 'string' ? message : ''
   }],
-  [(value) => types.isPromise(value) || types.isRegExp(value), (value) => types.isRegExp(value) ? apply(RegExp.prototype.toString, value, []) : 'Promise'],
+  [(value) => types.isPromise(value) || types.isRegExp(value), (value) => types.isRegExp(value) ? ofRegExp(value) : 'Promise'],
   [() => true, ofObject]
 ]
 

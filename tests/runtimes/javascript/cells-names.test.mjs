@@ -202,6 +202,16 @@ test('inspect', async () => {
   assert.equal(await text('ran'), '0')
 })
 
+test('inspect asks no regular expression', async () => {
+  const { run, text, result } = await openContext()
+  const inspect = async (code) => (await result('inspect', { code, at: code.length, detail: 0 })).data['text/plain']
+  await run(`let ran = 0; const count = () => { ran++; return null }, long = 'word '.repeat(50), expression = /a\\/b/gi
+    Object.defineProperty(expression, 'source', { get: count }); Object.defineProperty(expression, 'flags', { get: count }); RegExp.prototype.exec = count`)
+  assert.equal(await inspect('expression'), 'Value: /a\\/b/gi\nType: RegExp')
+  assert.match(await inspect('long'), /^Value: 'word word /)
+  assert.equal(await text('ran'), '0')
+})
+
 test('isComplete', async () => {
   const { run, text, result } = await openContext()
   await run('let n = 1')
