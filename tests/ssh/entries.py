@@ -54,15 +54,20 @@ def test_hosts_of_others():
 
 DANGEROUS = "Host *\n ForwardAgent yes\n ForwardX11 yes\n ForwardX11Trusted yes\n PermitLocalCommand yes\n LocalCommand touch made\n StrictHostKeyChecking no\n UpdateHostKeys yes\n" \
             " CanonicalizeHostname always\n PasswordAuthentication yes\n KbdInteractiveAuthentication yes\n PreferredAuthentications password\n GSSAPIAuthentication yes\n Tunnel yes\n" \
-            " IdentitiesOnly no\n GatewayPorts yes\n VerifyHostKeyDNS yes\n HostbasedAuthentication yes\n AddKeysToAgent yes\n IdentityAgent /agent\n User other\n"
+            " IdentitiesOnly no\n GatewayPorts yes\n VerifyHostKeyDNS yes\n HostbasedAuthentication yes\n AddKeysToAgent yes\n IdentityAgent /agent\n User other\n PubkeyAcceptedKeyTypes ssh-rsa,ssh-ed25519\n"
+OUR_KIND = "ecdsa-sha2-nistp521"  # keys that other entries name are of other kinds
 SAFE = {"forwardagent": "no", "forwardx11": "no", "forwardx11trusted": "no", "permitlocalcommand": "no", "stricthostkeychecking": "true", "updatehostkeys": "false", "canonicalizehostname": "false",
         "passwordauthentication": "no", "kbdinteractiveauthentication": "no", "preferredauthentications": "publickey", "tunnel": "false", "identitiesonly": "yes",
-        "gatewayports": "no", "verifyhostkeydns": "false", "hostbasedauthentication": "no", "addkeystoagent": "false", "identityagent": "none", "user": "cloche", "hostkeyalgorithms": "ssh-ed25519"}
+        "gatewayports": "no", "verifyhostkeydns": "false", "hostbasedauthentication": "no", "addkeystoagent": "false", "identityagent": "none", "user": "cloche", "hostkeyalgorithms": "ssh-ed25519",
+        "pubkeyacceptedalgorithms": OUR_KIND}
 
 
 def test_the_users_own_settings_do_not_weaken_them():
     found = settings("box.cloche", printed() + DANGEROUS)
+    found.setdefault("pubkeyacceptedalgorithms", found.get("pubkeyacceptedkeytypes"))  # as ssh before 8.5 calls it
     equal({name: found[name] for name in SAFE}, SAFE)
+    with open("keys/client/key.pub") as file:
+        equal(file.read().split()[0], OUR_KIND)
     equal(settings("box.cloche", printed("--user", "app"))["user"], "app")
     equal(settings("other", printed() + DANGEROUS)["forwardagent"], "yes")  # they hold elsewhere
 

@@ -13,9 +13,12 @@
  * display, no password, no other key, no command here. The first value that ssh finds holds.
  * sntrup costs 0.08 s a connection, and nobody listens between here and the sandbox; mlkem (9.9)
  * costs nothing, and without either ssh 10.1 prints a warning. Options of GSSAPI are an error
- * where ssh is built without it: PreferredAuthentications has none. */
+ * where ssh is built without it: PreferredAuthentications has none. Each IdentityFile of the user's
+ * configuration counts too, and the sandbox would see whose client it is: only keys of our kind
+ * are offered, by the name of the option that ssh before 8.5 has as well. */
 static const char fixed[] = "    IdentitiesOnly yes\n"
                             "    IdentityAgent none\n"
+                            "    PubkeyAcceptedKeyTypes ecdsa-sha2-nistp521\n"
                             "    CertificateFile none\n"
                             "    AddKeysToAgent no\n"
                             "    GlobalKnownHostsFile /dev/null\n"

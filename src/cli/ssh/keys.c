@@ -65,9 +65,9 @@ int ssh_keys_place(const char *named, char ret[SSH_PATH_BYTES])
 /* -- making ---------------------------------------------------------------------------------------------------- */
 
 /* Our standard output may be ssh's connection. */
-static int run_keygen(const char *path, const char *comment)
+static int run_keygen(const char *path, const char *kind, const char *comment)
 {
-        const char *argv[] = {"ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", path, NULL};
+        const char *argv[] = {"ssh-keygen", "-q", "-t", kind, "-b", "521", "-N", "", "-C", comment, "-f", path, NULL};
         posix_spawn_file_actions_t actions;
         int status = 0, r;
         pid_t pid;
@@ -130,14 +130,15 @@ static void remove_place(const char *place)
         (void)rmdir(place);
 }
 
-/* host: of the line in known_hosts; NULL: none. */
+/* host: of the line in known_hosts; NULL: none. The client's key is of a kind that few people have,
+ * so that ssh can be told to offer no others (entry.c). */
 static int fill(const char *place, const char *comment, const char *host)
 {
         char path[SSH_PATH_BYTES + 32];
         int code;
 
         snprintf(path, sizeof(path), "%s/key", place);
-        code = run_keygen(path, comment);
+        code = run_keygen(path, host ? "ed25519" : "ecdsa", comment); /* the bits are of ecdsa only */
         return code == 0 && host ? write_known_hosts(place, host) : code;
 }
 
