@@ -84,6 +84,18 @@ def test_paths():
         bad_input("ssh-config", *KEYS, "--socket", name, says="the path of the daemon's socket cannot be written")
 
 
+def test_a_place_that_others_can_write_to():
+    """They could put a link to a private key there, which would be sent into the sandbox."""
+    for mode in (0o777, 0o770):
+        os.makedirs("shared", exist_ok=True)
+        os.chmod("shared", mode)
+        for command in (["ssh-config"], ["ssh-proxy", "box"]):
+            bad_input(*command, "--keys", "shared", says="others can write to it")
+    equal(os.listdir("shared"), [])
+    os.chmod("shared", 0o755)
+    equal(cli("ssh-config", "--keys", "shared").code, 0)
+
+
 def mode(path):
     return stat.S_IMODE(os.stat(path).st_mode)
 

@@ -44,7 +44,19 @@ int ssh_keys_name(const char *word, char ret[SSH_NAME_MAX + 1])
         return 0;
 }
 
-int ssh_keys_place(const char *named, char ret[SSH_PATH_BYTES])
+/* A key is read and sent into the sandbox: whoever writes here could name any file of ours. */
+static int check_place(const char *place)
+{
+        struct stat about;
+
+        if (stat(place, &about) < 0)
+                return errno == ENOENT ? 0 : cli_bad("cannot use '%s': %s", place, strerror(errno));
+        return about.st_uid == geteuid() && !(about.st_mode & (S_IWGRP | S_IWOTH))
+                       ? 0
+                       : cli_bad("'%s' is no place for keys: it is another user's, or others can write to it", place);
+}
+
+static int find_place(const char *named, char ret[SSH_PATH_BYTES])
 {
         char *full;
         int code;
@@ -60,6 +72,13 @@ int ssh_keys_place(const char *named, char ret[SSH_PATH_BYTES])
         code = snprintf(ret, SSH_PATH_BYTES, "%s", full) < SSH_PATH_BYTES ? 0 : cli_bad("--keys: the path is too long");
         free(full);
         return code;
+}
+
+int ssh_keys_place(const char *named, char ret[SSH_PATH_BYTES])
+{
+        int code = find_place(named, ret);
+
+        return code ? code : check_place(ret);
 }
 
 /* -- making ---------------------------------------------------------------------------------------------------- */
