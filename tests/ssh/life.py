@@ -29,6 +29,13 @@ def stopped_and_paused():
         equal(good("ssh", "box", "echo on"), b"on\n")
 
 
+def something_in_the_place_of_its_files():
+    for code in ("ln -s /nonexistent", "touch", "ln -s /tmp"):
+        ok("exec", "box", "--", f"rm -rf /dev/shm/.cloche-ssh; {code} /dev/shm/.cloche-ssh")
+        equal(good("ssh", "box", "echo on"), b"on\n")
+        equal(ok("exec", "box", "--", "stat -c '%F %a' /dev/shm/.cloche-ssh"), b"directory 755\n")
+
+
 def missing():
     done = run("ssh", "none.cloche", config="all")
     equal((done.returncode, done.stdout), (255, b""))
@@ -66,7 +73,7 @@ def test_the_life_of_a_sandbox():
         configure("--socket", "socket", "box")
         with open("all", "wb") as file:
             file.write(ok("ssh-config"))
-        for part in (many_at_once, missing, another_key, stopped_and_paused):
+        for part in (many_at_once, missing, another_key, stopped_and_paused, something_in_the_place_of_its_files):
             part()
         ok("sandbox", "save", "box")
         ended(lambda: running.stop(signal.SIGKILL), b"connection to the daemon ended")

@@ -29,18 +29,22 @@ static const char settings[] = "AuthorizedKeysFile /dev/shm/.cloche-ssh/client\n
                                "ClientAliveInterval 15\n"
                                "ClientAliveCountMax 3\n";
 
-/* Only the first SetEnv of a file counts. Programs of ssh get the environment that programs of the
+/* A directory that another user of the sandbox made would give that user what root's sshd loads.
+ * Only the first SetEnv of a file counts. Programs of ssh get the environment that programs of the
  * sandbox have, but for variables that sshd sets itself. */
 static const char script[] =
         "mask=$(umask)\n"
         "umask 077\n"
         "place=/dev/shm/.cloche-ssh\n"
-        "mkdir -p -m 755 \"$place\"\n"
         "put() { printf \"$2\" \"$3\" >\"$place/$1.$$\" && mv -f \"$place/$1.$$\" \"$place/$1\"; }\n"
         "if ! sshd=$(PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin; type -P sshd); then\n"
         "        echo 'cloche: there is no sshd in this sandbox: install openssh-server in its image or, if it '\\\n"
         "'has none, on the host of the daemon' >&2\n"
         "        exit 127\n"
+        "fi\n"
+        "mkdir -p -m 755 \"$place\" 2>/dev/null\n"
+        "if ! [ -d \"$place\" ] || [ -h \"$place\" ] || ! [ -O \"$place\" ]; then\n"
+        "        rm -rf \"$place\" && mkdir -m 755 \"$place\" || exit\n"
         "fi\n"
         "variables=\n"
         "for name in $(compgen -e); do\n"
