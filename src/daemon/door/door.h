@@ -1,4 +1,4 @@
-/* Shared by the APIs for clients of other products (e2b, container): requests to sandboxes
+/* Shared by the APIs for clients of other products (e2b, container, mcp): requests to sandboxes
  * on behalf of a client, values of the core as JSON, and paths with parts. */
 #ifndef CLOCHE_DAEMON_DOOR_DOOR_H
 #define CLOCHE_DAEMON_DOOR_DOOR_H

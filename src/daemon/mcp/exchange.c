@@ -20,32 +20,12 @@
 
 /* -- requests to the core ---------------------------------------------------------------------------------------- */
 
-static void on_reply(struct door *door, const struct door_reply *reply)
+static void answer_error(struct mcp_exchange *x, const struct door_reply *reply)
 {
-        struct mcp_exchange *x = (struct mcp_exchange *)door;
-        mcp_then then = reply->e ? x->fail : x->then;
-
-        x->then = x->fail = NULL;
-        x->on_event = NULL;
-        if (then)
-                then(x, reply);
-        else
-                mcp_tool_fail(x, reply->e);
+        mcp_tool_fail(x, reply->e);
 }
 
-static void on_event(struct door *door, const char *event, const json_t *about, const struct buf *attachments)
-{
-        struct mcp_exchange *x = (struct mcp_exchange *)door;
-
-        if (x->on_event)
-                x->on_event(x, event, about, attachments);
-}
-
-void mcp_call(struct mcp_exchange *x, const char *method, json_t *params, const struct buf *attachments, mcp_then then)
-{
-        x->then = then;
-        door_call(&x->door, method, params, attachments);
-}
+DOOR_HOOKS(mcp, mcp_exchange, answer_error)
 
 void mcp_call_off(struct mcp_exchange *x)
 {
@@ -94,7 +74,6 @@ json_t *mcp_notification(const char *method, json_t *params)
 struct mcp_exchange *mcp_exchange_new(struct daemon *d, const struct mcp_carrier *carrier, void *carried,
                                       int64_t principal)
 {
-        static const struct door_hooks hooks = {.reply = on_reply, .event = on_event};
         struct mcp_exchange *x = calloc(1, sizeof(*x));
 
         if (!x)

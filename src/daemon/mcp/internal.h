@@ -82,8 +82,6 @@ struct mcp_carrier {
         const char *(*header)(const struct mcp_exchange *x, const char *name);
 };
 
-typedef void (*mcp_then)(struct mcp_exchange *x, const struct door_reply *reply);
-
 /* One message of a client. */
 struct mcp_exchange {
         struct door door;
@@ -112,9 +110,7 @@ struct mcp_exchange {
         json_t *kept;               /* the state that was kept with the questions; NULL: none */
         json_t *filter;             /* of subscriptions/listen; NULL: it is another method */
         struct mcp_watches watches; /* of that */
-        /* Callbacks of the open request to the core. */
-        mcp_then then, fail; /* fail: NULL: the tool returns the error */
-        void (*on_event)(struct mcp_exchange *x, const char *event, const json_t *about, const struct buf *attachments);
+        DOOR_CALLBACKS(mcp_exchange);
         /* For the tool. */
         const struct mcp_tool *tool;
         json_t *arguments;
@@ -161,8 +157,10 @@ struct mcp_exchange *mcp_exchange_new(struct daemon *d, const struct mcp_carrier
 void mcp_exchange_free(struct mcp_exchange *x);
 /* Handle the text of a message. It may be answered and freed at once. */
 void mcp_exchange_begin(struct mcp_exchange *x, const char *text, size_t size);
-/* params: stolen; "sandbox" is added. then gets the result. */
-void mcp_call(struct mcp_exchange *x, const char *method, json_t *params, const struct buf *attachments, mcp_then then);
+/* params: stolen; "sandbox" is added. then gets the result; the tool returns an error unless
+ * x->fail is set. */
+void mcp_call(struct mcp_exchange *x, const char *method, json_t *params, const struct buf *attachments,
+              void (*then)(struct mcp_exchange *x, const struct door_reply *reply));
 
 /* Handle the message once more, with the answers of the client in x->inputs. */
 void mcp_exchange_again(struct mcp_exchange *x);
