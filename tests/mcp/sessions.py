@@ -103,6 +103,21 @@ def check_watches(http):
     equal(code_of(http.ask(request("resources/subscribe", uri=uri))), -32602)  # it has no session
 
 
+def check_ended_watches(http, daemon):
+    """The client may end a watch before it has begun: both requests are answered."""
+    with Stdio("--socket", daemon.path, "--sandbox", "ended") as stdio:
+        uri = "cloche://ended/files/workspace/file"
+        stdio.ask(hello())
+        stdio.ask(call("write_file", path="file", text=""))
+        stdio.write("\n".join(json.dumps(request(f"resources/{verb}", number, uri=uri)) for number, verb in enumerate(("subscribe", "unsubscribe"))).encode())
+        equal({stdio.read()["id"], stdio.read()["id"]}, {0, 1})
+        stdio.write(request("resources/subscribe", uri=uri))  # and goes before the answer
+    session = Session(http)
+    asking = session.http.open(request("resources/subscribe", uri=uri), **session.headers)
+    equal(session.send(None, "DELETE"), 204)
+    assert json.loads(asking.getresponse().read()).keys() & {"result", "error"}
+
+
 def check_later_watches(http):
     uri = "cloche://default/files/workspace/dir/file"
     wanted = {"toolsListChanged": True, "resourceSubscriptions": [uri, "cloche://nobody/files/x"], "unknown": True}
@@ -334,6 +349,7 @@ def test_messages_to_the_client():
         for check in (check_resumption, check_questions, check_later_questions, check_log, check_rollback_without_a_client):
             check(http)
         check_lines(daemon)
+        check_ended_watches(http, daemon)
         check_other_callers(http, OtherHttp(daemon))
         check_cancelled_function(http, daemon)
         check_tasks(http, OtherHttp(daemon), begun)

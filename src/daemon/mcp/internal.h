@@ -262,6 +262,8 @@ void mcp_on_subscribe(struct mcp_exchange *x);
 void mcp_on_unsubscribe(struct mcp_exchange *x);
 void mcp_on_listen(struct mcp_exchange *x);
 void mcp_watches_free(struct mcp_watches *watches);
+/* The same for a client that is there: its open requests to watch are answered. */
+void mcp_watches_end(struct mcp_client *client);
 /* Tell the changes whose time has come. */
 void mcp_tell_due(struct mcp *mcp, uint64_t now_ns);
 /* Let x take the messages of its client. 0: the client is not known. */

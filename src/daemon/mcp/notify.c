@@ -151,6 +151,8 @@ static void watch_free(struct mcp_watch *watch)
 {
         TAILQ_REMOVE(watch->list, watch, link);
         watch->door.daemon->mcp->due_count -= watch->is_due;
+        if (watch->asker && watch->client)
+                watch->asker->state_done = NULL; /* it would write to the watch */
         door_done(&watch->door);
         json_decref(watch->uri);
         free(watch->path);
@@ -161,6 +163,26 @@ void mcp_watches_free(struct mcp_watches *watches)
 {
         while (!TAILQ_EMPTY(watches))
                 watch_free(TAILQ_FIRST(watches));
+}
+
+static void settle(struct mcp_watch *watch, const struct cloche_err *e);
+
+/* The client ends a watch, perhaps before it is told that it has begun. */
+static void end_watch(struct mcp_watch *watch)
+{
+        struct cloche_err e = {0};
+
+        err_set(&e, CLOCHE_E_CANCELLED, "the subscription was ended before it began");
+        if (watch->asker)
+                settle(watch, &e);
+        else
+                watch_free(watch);
+}
+
+void mcp_watches_end(struct mcp_client *client)
+{
+        while (!TAILQ_EMPTY(&client->watches))
+                end_watch(TAILQ_FIRST(&client->watches));
 }
 
 static int are_begun(const struct mcp_watches *watches)
@@ -405,7 +427,7 @@ void mcp_on_unsubscribe(struct mcp_exchange *x)
         struct mcp_watch *watch = client ? find_watch(&client->watches, json_object_get(x->params, "uri")) : NULL;
 
         if (watch)
-                watch_free(watch);
+                end_watch(watch);
         mcp_answer(x, json_object());
 }
 

@@ -408,7 +408,7 @@ static void on_delete(struct daemon *d, struct http_request *request, int64_t pr
                 return;
         }
         client->is_over = 1;
-        mcp_watches_free(&client->watches);
+        mcp_watches_end(client);
         if (client->listener)
                 client->listener->carrier->answer(client->listener, 202, NULL);
         http_answer(request, 204, NULL, "", 0);
