@@ -104,14 +104,23 @@ def check_watches(http):
 
 
 def check_ended_watches(http, daemon):
-    """The client may end a watch before it has begun: both requests are answered."""
+    """The client may end a watch before it has begun, and begin it again when its sandbox is another one."""
     with Stdio("--socket", daemon.path, "--sandbox", "ended") as stdio:
         uri = "cloche://ended/files/workspace/file"
         stdio.ask(hello())
         stdio.ask(call("write_file", path="file", text=""))
         stdio.write("\n".join(json.dumps(request(f"resources/{verb}", number, uri=uri)) for number, verb in enumerate(("subscribe", "unsubscribe"))).encode())
         equal({stdio.read()["id"], stdio.read()["id"]}, {0, 1})
-        stdio.write(request("resources/subscribe", uri=uri))  # and goes before the answer
+        equal(stdio.ask(request("resources/subscribe", uri=uri))["result"], {})
+        for message in (call("delete_sandbox", 2), call("write_file", 3, path="file", text=""), request("resources/subscribe", 4, uri=uri)):  # a watch ends with its sandbox
+            stdio.write(message)
+            while stdio.read().get("id") != message["id"]:
+                pass
+        stdio.write(call("write_file", 5, path="file", text="again"))
+        answers = [stdio.read(), stdio.read()]
+        while not any(one.get("id") == 5 for one in answers) or not any(one.get("method") for one in answers):
+            answers.append(stdio.read())
+        stdio.write(request("resources/subscribe", uri=f"{uri}2"))  # and goes before the answer
     session = Session(http)
     asking = session.http.open(request("resources/subscribe", uri=uri), **session.headers)
     equal(session.send(None, "DELETE"), 204)

@@ -406,10 +406,13 @@ void mcp_on_subscribe(struct mcp_exchange *x)
                                    : "params.uri is missing, expected the URI of a resource");
                 return;
         }
-        if (find_watch(&client->watches, uri)) {
+        watch = find_watch(&client->watches, uri);
+        if (watch && !watch->is_over) {
                 mcp_answer(x, json_object());
                 return;
         }
+        if (watch)
+                watch_free(watch); /* its sandbox may be there again */
         watch = watch_new(x, &client->watches, uri);
         if (!watch) {
                 mcp_refuse(x, MCP_BAD_PARAMS, "a client watches at most %d resources", WATCHES_MAX);
