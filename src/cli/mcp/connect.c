@@ -2,6 +2,7 @@
 #include "connect.h"
 
 #include "base/err.h"
+#include "base/fd.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -39,18 +40,16 @@ static int split(char *text, const char **ret_host, const char **ret_port)
 
 static int connect_first(const struct addrinfo *list)
 {
-        int fd = -EHOSTUNREACH;
+        int r = -EHOSTUNREACH;
 
         for (; list; list = list->ai_next) {
-                fd = socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-                if (fd < 0)
-                        return -errno;
-                if (connect(fd, list->ai_addr, list->ai_addrlen) == 0)
-                        return fd;
-                close(fd);
-                fd = -errno;
+                _cleanup_fd_ int fd = socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+                if (fd >= 0 && connect(fd, list->ai_addr, list->ai_addrlen) == 0)
+                        return TAKE_FD(fd);
+                r = -errno; /* a kernel without IPv6 makes no such socket */
         }
-        return fd;
+        return r;
 }
 
 int mcp_connect(const char *url, struct daemon_client *ret, struct cloche_err *e)
