@@ -186,7 +186,7 @@ static void on_denied(struct mcp_errand *errand, const char *event, const json_t
             !json_equal(json_object_get(about, "path"), attempt->path))
                 return;
         attempt->denial = json_deep_copy(about);
-        if (attempt->ended)
+        if (attempt->x->deadline_ns)
                 attempt->x->deadline_ns = 1; /* the timer's next turn */
 }
 
