@@ -134,6 +134,15 @@ void mcp_exchange_again(struct mcp_exchange *x)
         mcp_dispatch(x);
 }
 
+void mcp_exchange_abandon(struct mcp_exchange *x)
+{
+        forget_work(x);
+        mcp_asked_free(x);
+        x->then = x->fail = NULL;
+        x->on_event = NULL;
+        x->deadline_ns = x->task_ns = 0;
+}
+
 static int has_deadline(const struct mcp *mcp)
 {
         const struct mcp_exchange *x;

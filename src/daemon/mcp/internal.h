@@ -155,6 +155,8 @@ struct mcp_exchange *mcp_exchange_new(struct daemon *d, const struct mcp_carrier
                                       int64_t principal);
 /* Its open request to the core is cancelled. */
 void mcp_exchange_free(struct mcp_exchange *x);
+/* Give up all work for the message; it is still to be answered. */
+void mcp_exchange_abandon(struct mcp_exchange *x);
 /* Handle the text of a message. It may be answered and freed at once. */
 void mcp_exchange_begin(struct mcp_exchange *x, const char *text, size_t size);
 /* params: stolen; "sandbox" is added. then gets the result; the tool returns an error unless

@@ -136,7 +136,7 @@ static void on_cancelled(struct mcp_exchange *x)
 
         TAILQ_FOREACH (other, &x->door.daemon->mcp->exchanges, link)
                 if (id && other->id && mcp_is_same_client(x, other) && json_equal(other->id, id)) {
-                        mcp_call_off(other);
+                        mcp_exchange_abandon(other);
                         other->carrier->answer(other, 202, NULL);
                         break;
                 }
