@@ -155,25 +155,40 @@ static int has_deadline(const struct mcp *mcp)
         return 0;
 }
 
+/* True if the time has come, once. */
+static int has_come(uint64_t *at_ns, uint64_t now_ns)
+{
+        int has_come = *at_ns && now_ns >= *at_ns;
+
+        if (has_come)
+                *at_ns = 0;
+        return has_come;
+}
+
+/* True if a time of the message had come. It may be freed. */
+static int take_time(struct mcp_exchange *x, uint64_t now_ns)
+{
+        if (has_come(&x->deadline_ns, now_ns))
+                x->on_deadline(x);
+        else if (has_come(&x->lapse_ns, now_ns))
+                x->carrier->lapse(x);
+        else if (has_come(&x->task_ns, now_ns))
+                mcp_task_begin(x);
+        else
+                return 0;
+        return 1;
+}
+
+/* The stop of the daemon may proceed with an answer, and end other messages: begin anew after
+ * each. */
 static void on_timer(uv_timer_t *timer)
 {
         struct mcp *mcp = timer->data;
         uint64_t now_ns = clock_now_ns();
-        struct mcp_exchange *next;
+        struct mcp_exchange *x = TAILQ_FIRST(&mcp->exchanges);
 
-        for (struct mcp_exchange *x = TAILQ_FIRST(&mcp->exchanges); x; x = next) {
-                next = TAILQ_NEXT(x, link);
-                if (x->deadline_ns && now_ns >= x->deadline_ns) {
-                        x->deadline_ns = 0;
-                        x->on_deadline(x);
-                } else if (x->lapse_ns && now_ns >= x->lapse_ns) {
-                        x->lapse_ns = 0;
-                        x->carrier->lapse(x);
-                } else if (x->task_ns && now_ns >= x->task_ns) {
-                        x->task_ns = 0;
-                        mcp_task_begin(x);
-                }
-        }
+        while (x)
+                x = take_time(x, now_ns) ? TAILQ_FIRST(&mcp->exchanges) : TAILQ_NEXT(x, link);
         mcp_tell_due(mcp, now_ns);
         if (!has_deadline(mcp))
                 uv_timer_stop(timer);
