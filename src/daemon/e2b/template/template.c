@@ -12,9 +12,8 @@
 #define HASH_SIZE 64
 #define STEPS_MAX 1000
 #define BUILDS_MOST 8
-#define LAYER_BYTES_MOST                                                                             \
-        (UINT64_C(4) << 30) /* of all builds: they lie in the state directory until their build ends \
-                             */
+/* The layers of all builds lie in the state directory until their build ends. */
+#define LAYER_BYTES_MOST (UINT64_C(4) << 30)
 #define LOG_PAGE 100
 
 /* -- names ------------------------------------------------------------------------------------------------------- */
