@@ -348,6 +348,7 @@ def check_denials(http):
     for rule in ("secret", "secret", None):  # the third is told of no decision, because such are told ever more seldom
         ruled = ask(path="/workspace/m/secret", sandbox="mounted")
         equal((ruled["allowed"], ruled.get("rule"), "mount /workspace/m" in ruled["why"]), (False, rule, True))
+    assert "mount /workspace/m/in" in ask(path="m/in/secret", sandbox="mounted")["why"]
     equal(ask(path="m/open", sandbox="mounted")["allowed"], True)
     equal((ask(path="/workspace")["allowed"], ask(path="$(touch x)")["allowed"]), (True, False))
     for arguments in ({}, {"host": ""}, {"host": "$(touch x)"}, {"host": "a", "port": 0}, {"host": "a", "path": "b"}):
@@ -420,7 +421,7 @@ def test_messages_over_http():
         http = Http(daemon)
         with daemon.frames(token=daemon.token) as frames:
             frames.call("sandbox.create", sandbox="net", network={"allow": ["permitted.example"]})
-            frames.call("sandbox.create", sandbox="mounted", mount={"dirs": {"/workspace/m": os.path.abspath("m")}, "permissions": {"exclude": ["secret"]}})
+            frames.call("sandbox.create", sandbox="mounted", mount={"dirs": {"/workspace/m": os.path.abspath("m"), "/workspace/m/in": os.path.abspath("m")}, "permissions": {"exclude": ["secret"]}})
         for check in (check_eras, check_refusals, check_headers, check_resources, check_prompts, check_tools, check_commands, check_code, check_functions, check_processes, check_progress, check_files, check_edits, check_sandboxes, check_denials):
             check(http)
         assert daemon.stop() == 0, daemon.log_text()

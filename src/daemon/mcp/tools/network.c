@@ -204,14 +204,17 @@ static void on_mounts(struct mcp_exchange *x, const struct door_reply *reply)
         struct attempt *attempt = x->state;
         const char *path = json_string_value(attempt->path);
         json_t *mounts = json_object_get(reply->result, "mounts"), *mount;
-        size_t i;
+        size_t i, longest = 0; /* a mount may lie in another one */
 
         json_array_foreach (mounts, i, mount) {
                 const char *place = mcp_text(mount, "path");
+                size_t size = place ? strlen(place) : 0;
 
-                if (place && path && strncmp(place, path, strlen(place)) == 0 && strchr("/", path[strlen(place)]) &&
-                    !attempt->mount)
+                if (path && size > longest && strncmp(place, path, size) == 0 && strchr("/", path[size])) {
+                        longest = size;
+                        json_decref(attempt->mount);
                         attempt->mount = json_string(place);
+                }
         }
         if (attempt->mount && !attempt->denial)
                 mcp_set_deadline(x, clock_now_ns() + TOLD_NS, answer_path);
