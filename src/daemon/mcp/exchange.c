@@ -55,13 +55,19 @@ void mcp_progress(struct mcp_exchange *x, const char *bytes, size_t size)
 {
         uint64_t now_ns = clock_now_ns();
 
-        if (!x->progress_token || size == 0 || (x->progress_ns && now_ns < x->progress_ns + PROGRESS_NS))
+        if (!x->progress_token || size == 0 || (x->progress_ns && now_ns < x->progress_ns + PROGRESS_NS) ||
+            mcp_is_behind(x))
                 return;
         x->progress_ns = now_ns;
         x->carrier->notify(x,
                            mcp_notification("notifications/progress",
                                             json_pack("{s:O, s:I, s:o}", "progressToken", x->progress_token, "progress",
                                                       ++x->progress_count, "message", last_line(bytes, size))));
+}
+
+int mcp_is_behind(const struct mcp_exchange *x)
+{
+        return x->carrier->is_behind && x->carrier->is_behind(x);
 }
 
 json_t *mcp_notification(const char *method, json_t *params)

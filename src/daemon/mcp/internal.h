@@ -73,6 +73,8 @@ struct mcp_carrier {
         void (*answer)(struct mcp_exchange *x, unsigned status, json_t *message);
         /* A message before it, stolen. 0: the client takes none with this request. */
         int (*notify)(struct mcp_exchange *x, json_t *message);
+        /* True if the client has not read much that was sent. NULL: nothing waits for it. */
+        int (*is_behind)(const struct mcp_exchange *x);
         /* x takes the place of the message that it carried so far. NULL: no message becomes a
          * task. */
         void (*adopt)(struct mcp_exchange *x);
@@ -168,6 +170,8 @@ void mcp_call(struct mcp_exchange *x, const char *method, json_t *params, const 
 void mcp_exchange_again(struct mcp_exchange *x);
 /* x->lapse_ns was set. */
 void mcp_watch_clock(struct mcp *mcp);
+/* The client does not read: messages that it can do without would only take memory. */
+int mcp_is_behind(const struct mcp_exchange *x);
 /* A notification as a message; params: stolen. */
 json_t *mcp_notification(const char *method, json_t *params);
 

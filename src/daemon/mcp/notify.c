@@ -34,7 +34,7 @@ static enum mcp_level level_for(const struct mcp_exchange *x)
 
 void mcp_log(struct mcp_exchange *x, enum mcp_level level, const char *logger, json_t *text)
 {
-        if (text && level >= level_for(x))
+        if (text && level >= level_for(x) && !mcp_is_behind(x))
                 x->carrier->notify(x, mcp_notification("notifications/message",
                                                        json_pack("{s:s, s:s, s:O}", "level", levels[level], "logger",
                                                                  logger, "data", text)));
@@ -242,47 +242,53 @@ static void settle(struct mcp_watch *watch, const struct cloche_err *e)
                 watch_free(watch);
 }
 
+static void set_due(struct mcp_watch *watch, int is_due)
+{
+        struct mcp *mcp = watch->door.daemon->mcp;
+
+        mcp->due_count += (unsigned)is_due - (unsigned)watch->is_due;
+        watch->is_due = is_due;
+        if (is_due)
+                mcp_watch_clock(mcp);
+}
+
+/* A client that does not read is told later. */
 static void tell_now(struct mcp_watch *watch, uint64_t now_ns)
 {
-        json_t *params = json_pack("{s:O}", "uri", watch->uri);
+        static const char method[] = "notifications/resources/updated";
+        struct mcp_exchange *to = watch->subscriber ? watch->subscriber : watch->client->listener;
+        int is_due = to && mcp_is_behind(to);
 
-        if (watch->subscriber)
-                tell_subscriber(watch->subscriber, "notifications/resources/updated", params);
-        else if (watch->client->listener)
-                watch->client->listener->carrier->notify(watch->client->listener,
-                                                         mcp_notification("notifications/resources/updated", params));
-        else
-                json_decref(params);
         watch->told_ns = now_ns;
+        set_due(watch, is_due);
+        if (!to || is_due)
+                return;
+        if (watch->subscriber)
+                tell_subscriber(to, method, json_pack("{s:O}", "uri", watch->uri));
+        else
+                to->carrier->notify(to, mcp_notification(method, json_pack("{s:O}", "uri", watch->uri)));
 }
 
 /* A guest may change its file as often as it likes. */
 static void tell_change(struct mcp_watch *watch)
 {
-        struct mcp *mcp = watch->door.daemon->mcp;
         uint64_t now_ns = clock_now_ns();
 
         if (watch->is_due)
                 return;
-        if (now_ns >= watch->told_ns + TELL_NS) {
+        if (now_ns >= watch->told_ns + TELL_NS)
                 tell_now(watch, now_ns);
-                return;
-        }
-        watch->is_due = 1;
-        mcp->due_count++;
-        mcp_watch_clock(mcp);
+        else
+                set_due(watch, 1);
 }
 
-static void tell_due(struct mcp *mcp, struct mcp_watches *watches, uint64_t now_ns)
+static void tell_due(const struct mcp_watches *watches, uint64_t now_ns)
 {
         struct mcp_watch *watch;
 
         TAILQ_FOREACH (watch, watches, link)
-                if (watch->is_due && now_ns >= watch->told_ns + TELL_NS) {
-                        watch->is_due = 0;
-                        mcp->due_count--;
+                if (watch->is_due && now_ns >= watch->told_ns + TELL_NS)
                         tell_now(watch, now_ns);
-                }
 }
 
 void mcp_tell_due(struct mcp *mcp, uint64_t now_ns)
@@ -293,9 +299,9 @@ void mcp_tell_due(struct mcp *mcp, uint64_t now_ns)
         if (mcp->due_count == 0)
                 return;
         TAILQ_FOREACH (x, &mcp->exchanges, link)
-                tell_due(mcp, &x->watches, now_ns);
+                tell_due(&x->watches, now_ns);
         TAILQ_FOREACH (client, &mcp->clients, link)
-                tell_due(mcp, &client->watches, now_ns);
+                tell_due(&client->watches, now_ns);
 }
 
 static void on_event(struct door *door, const char *event, const json_t *about, const struct buf *attachments)

@@ -74,6 +74,13 @@ static int notify(struct mcp_exchange *x, json_t *message)
         return 1;
 }
 
+static int is_behind(const struct mcp_exchange *x)
+{
+        const struct mcp_job *job = x->carried;
+
+        return job->pending.client->is_held;
+}
+
 static void adopt(struct mcp_exchange *x)
 {
         struct mcp_job *job = x->carried;
@@ -98,7 +105,10 @@ static void on_client_closed(struct client_pending *pending)
 int mcp_operate(const struct client_request *request, json_t **ret, struct cloche_err *e)
 {
         static const struct client_pending_kind kind = {.cancel = on_cancel, .on_client_closed = on_client_closed};
-        static const struct mcp_carrier carrier = {.answer = answer, .notify = notify, .adopt = adopt};
+        static const struct mcp_carrier carrier = {.answer = answer,
+                                                   .notify = notify,
+                                                   .is_behind = is_behind,
+                                                   .adopt = adopt};
         const json_t *message = json_object_get(request->params, "message");
         struct mcp_exchange *x;
         struct mcp_job *job;

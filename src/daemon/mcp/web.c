@@ -171,6 +171,13 @@ static int notify(struct mcp_exchange *x, json_t *message)
         return 1;
 }
 
+static int is_behind(const struct mcp_exchange *x)
+{
+        const struct mcp_post *post = x->carried;
+
+        return post->wire && post->is_stream && http_stream_waiting(post->wire->request) > DOOR_WAITING_BYTES;
+}
+
 static void answer(struct mcp_exchange *x, unsigned status, json_t *message)
 {
         struct mcp_post *post = x->carried;
@@ -284,6 +291,7 @@ static struct mcp_post *post_new(struct daemon *d, struct http_request *request,
 {
         static const struct mcp_carrier carrier = {.answer = answer,
                                                    .notify = notify,
+                                                   .is_behind = is_behind,
                                                    .adopt = adopt,
                                                    .lapse = lapse,
                                                    .header = header};
