@@ -228,9 +228,7 @@ void mcp_errand_call(struct mcp_errand *errand, const char *method, json_t *para
 /* One call, whose result nobody needs; params: stolen. */
 void mcp_send_off(const struct door *like, const char *sandbox, const char *method, json_t *params);
 
-/* -- tasks (task.c)
- * -------------------------------------------------------------------------------------------------
- * */
+/* -- tasks (task.c) ---------------------------------------------------------------------------------------------- */
 
 /* The call becomes a task if it runs for long and its client has tasks. */
 void mcp_task_expect(struct mcp_exchange *x);
