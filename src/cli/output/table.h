@@ -32,7 +32,7 @@ struct table_look {
         const char *end_of_line; /* before each newline */
         size_t from, count;      /* the rows that are written; the columns fit all */
         size_t chosen;           /* the row that is highlighted; SIZE_MAX: none */
-        const char *sorted;      /* the member or heading whose heading is highlighted; NULL: none */
+        const char *sorted;      /* the heading that is highlighted; NULL: none */
 };
 
 #define TABLE_COLUMNS_MAX 16
