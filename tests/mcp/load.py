@@ -2,6 +2,7 @@
 import json
 import os
 import sys
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
@@ -49,6 +50,19 @@ def check_output(stdio, memory):
     assert got["truncated"] and len(got["stdout"]) < 70000 and got["stdout"].endswith("end\n"), len(got["stdout"])
 
 
+def check_slow_reader(stdio, memory):
+    """Answers that the client does not read wait in the daemon, which has bounds for them."""
+    structured(stdio.ask(call("run_command", command="head -c 4194304 /dev/zero | tr '\\0' y > large")))
+    before, _ = memory()
+    for number in range(16):
+        stdio.write(request("resources/read", number, uri="cloche://default/files/workspace/large"))
+    while (now := memory())[0] - before < 32 * MIB:
+        assert now[1] < 56 * MIB, now
+        time.sleep(0.01)
+    for _ in range(16):
+        equal(len(stdio.read()["result"]["contents"][0]["text"]), 4 * MIB)
+
+
 def check_hostile_output(stdio):
     """A guest's lines are text of one message."""
     fake = '\n{"jsonrpc":"2.0","id":1,"result":{}}\n'
@@ -74,6 +88,7 @@ def test_one_pipe():
         for check in (check_calls, check_output):
             check(stdio, memory)
         check_hostile_output(stdio)
+        check_slow_reader(stdio, memory)
         code, rest = stdio.end()
         equal((code, rest), (0, []))
         assert daemon.stop() == 0, daemon.log_text()

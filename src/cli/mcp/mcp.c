@@ -304,13 +304,20 @@ static int wait_ms(const struct bridge *b)
         return now_ns >= b->end_ns ? 0 : (int)((b->end_ns - now_ns) / 1000000) + 1;
 }
 
+/* Messages wait in the daemon, which has bounds for them, while the client reads none. */
+static short events_of(const struct bridge *b, int is_full)
+{
+        short events = b->is_connected ? daemon_poll_events(&b->client) : 0;
+
+        return is_full ? (short)(events & ~POLLIN) : events;
+}
+
 static int turn(struct bridge *b)
 {
-        int takes = !b->end_ns && b->out.waiting_bytes < WAITING_BYTES;
+        int is_full = b->out.waiting_bytes >= WAITING_BYTES;
         struct pollfd fds[] = {
-                {.fd = takes ? STDIN_FILENO : -1, .events = POLLIN},
-                {.fd = b->is_connected ? b->client.fd : -1,
-                 .events = b->is_connected ? daemon_poll_events(&b->client) : 0},
+                {.fd = b->end_ns || is_full ? -1 : STDIN_FILENO, .events = POLLIN},
+                {.fd = b->is_connected ? b->client.fd : -1, .events = events_of(b, is_full)},
                 {.fd = output_queue_fd(&b->out), .events = POLLOUT},
         };
         struct cloche_err e = {0};
