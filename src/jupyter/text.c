@@ -189,6 +189,21 @@ json_t *text_plain_value(const json_t *value)
         return copy;
 }
 
+/* A list of strings is the text in pieces, as in files of notebooks. */
+static json_t *text_of_form(const json_t *form)
+{
+        _cleanup_buf_ struct buf text = BUF_INIT(TEXT_BYTES_MAX);
+        const json_t *piece;
+        size_t i;
+
+        if (!json_is_array(form))
+                return text_of_json(form);
+        json_array_foreach (form, i, piece)
+                if (buf_append(&text, json_string_value(piece), json_string_length(piece)) < 0)
+                        break;
+        return text_of(text.data, text.size);
+}
+
 /* Each bundle has a text. */
 static json_t *forms_of(const json_t *data)
 {
@@ -197,12 +212,13 @@ static json_t *forms_of(const json_t *data)
 
         json_object_foreach ((json_t *)data, mime, form)
                 json_object_set_new(forms, mime,
-                                    strcmp(mime, "text/plain") == 0 && json_is_string(form) ? text_of_json(form)
-                                                                                            : text_plain_value(form));
+                                    strcmp(mime, "text/plain") == 0 ? text_of_form(form) : text_plain_value(form));
         if (!json_object_get(forms, "text/plain")) {
                 const char *first = json_object_iter_key(json_object_iter(forms));
+                json_t *shown = text_of(first ? first : "display", strlen(first ? first : "display"));
 
-                json_object_set_new(forms, "text/plain", json_sprintf("<%s>", first ? first : "display"));
+                json_object_set_new(forms, "text/plain", json_sprintf("<%s>", json_string_value(shown)));
+                json_decref(shown);
         }
         return forms;
 }
