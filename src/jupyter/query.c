@@ -9,6 +9,9 @@
 
 #define HISTORY_MAX 1000
 #define HISTORY_BYTES_MAX (8u << 20)
+/* The bytes of cells times those of the pattern are what fnmatch(3) may need, and in the gateway
+ * all callers of the daemon wait for it. */
+#define SEARCH_COST_MAX ((size_t)16 << 20)
 
 static json_t *ok(void)
 {
@@ -192,17 +195,21 @@ static int is_in_range(const json_t *content, json_int_t line)
         return session == 0 && line >= start && (!json_is_integer(stop) || line < json_integer_value(stop));
 }
 
-/* The kept entries that the request wants, the oldest first. */
+/* The kept entries that the request wants, the oldest first. A search that costs too much ends
+ * early, with the newest. */
 static json_t *find(const struct jupyter_kernel *k, const json_t *content)
 {
         const char *kind = text_in(content, "hist_access_type"), *pattern = text_in(content, "pattern");
         int is_range = strcmp(kind, "range") == 0, is_search = strcmp(kind, "search") == 0,
             is_unique = json_is_true(json_object_get(content, "unique"));
         json_t *found = json_array();
+        size_t cost = 0;
 
         for (size_t i = json_array_size(k->history); i > 0; i--) {
                 json_t *kept = json_array_get(k->history, i - 1), *code = json_array_get(kept, 1);
 
+                if (is_search && (cost += (json_string_length(code) + 1) * (strlen(pattern) + 1)) > SEARCH_COST_MAX)
+                        break;
                 if ((is_range && !is_in_range(content, json_integer_value(json_array_get(kept, 0)))) ||
                     (is_search && fnmatch(*pattern ? pattern : "*", json_string_value(code), 0) != 0) ||
                     (is_search && is_unique && is_repeated(found, code)))

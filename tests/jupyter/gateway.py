@@ -133,6 +133,22 @@ def check_sockets(daemon):
     equal(Socket(daemon, model["id"]).status, 404)
 
 
+def check_a_search_that_costs_too_much(daemon):
+    """All callers wait for the daemon meanwhile, so it ends early. Others find what they are to find."""
+    _, model = request(daemon, "POST", "/api/kernels", {"name": "bash"})
+    with Socket(daemon, model["id"]) as web:
+        for code in (": " + "a" * (1 << 20), "echo found"):
+            web.send(message("execute_request", code=code, silent=False))
+            while web.receive().get("msg_type") != "execute_reply":
+                pass
+        for pattern, found in (("*" + "a" * 30000 + "b", []), ("*f?und", ["echo found"])):
+            web.send(message("history_request", hist_access_type="search", pattern=pattern, output=False, raw=True))
+            while (got := web.receive())["msg_type"] != "history_reply":
+                pass
+            equal([code for _, _, code in got["content"]["history"]], found)
+    request(daemon, "DELETE", f"/api/kernels/{model['id']}")
+
+
 def check_a_slow_reader(daemon):
     """Its cell waits, nothing is lost, and other kernels go on."""
     _, slow = request(daemon, "POST", "/api/kernels", {"name": "python"})
@@ -211,6 +227,7 @@ def test_the_gateway():
         check_requests(daemon)
         check_sockets(daemon)
         check_services(daemon)
+        check_a_search_that_costs_too_much(daemon)
         check_a_slow_reader(daemon)
         check_a_daemon_that_is_killed(daemon)
         check_notebook_server(daemon, directory)
