@@ -86,7 +86,7 @@ class Socket:
 
     def send(self, text):
         data = text.encode() if isinstance(text, str) else json.dumps(text).encode()
-        size = bytes([0x80 | len(data)]) if len(data) < 126 else b"\xfe" + len(data).to_bytes(2, "big")
+        size = bytes([0x80 | len(data)]) if len(data) < 126 else b"\xfe" + len(data).to_bytes(2, "big") if len(data) < 65536 else b"\xff" + len(data).to_bytes(8, "big")
         self.sock.sendall(b"\x81" + size + b"\0\0\0\0" + data)
 
     def receive(self):
@@ -113,7 +113,8 @@ def check_sockets(daemon):
     for query in ("token=x", "x=1"):
         with Socket(daemon, model["id"], query) as refused:
             equal(refused.status, 401)
-    for bad in ("{", "[]", {"channel": "shell"}, message("kernel_info_request", "iopub"), message("kernel_info_request", "x"), {**message("x"), "header": {"msg_id": 1}}):
+    for bad in ("{", "[]", {"channel": "shell"}, message("kernel_info_request", "iopub"), message("kernel_info_request", "x"), {**message("x"), "header": {"msg_id": 1}},
+                {**message("kernel_info_request"), "header": {**message("kernel_info_request")["header"], "x": "x" * 65536}}):  # a header comes back in all messages
         with Socket(daemon, model["id"]) as web:
             equal(web.status, 101)
             web.send(bad)

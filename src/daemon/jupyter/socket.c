@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define MESSAGE_BYTES_MAX (32u << 20)
+#define HEADER_BYTES_MAX (64u << 10) /* it comes back in each message of the request's output */
 #define CLOSE_POLICY 1008
 
 static const char *const channels[] = {
@@ -30,7 +31,9 @@ static int channel_of(const json_t *message)
 
 static int is_header(const json_t *header)
 {
-        return json_is_string(json_object_get(header, "msg_id")) && json_is_string(json_object_get(header, "msg_type"));
+        return json_is_string(json_object_get(header, "msg_id")) &&
+               json_is_string(json_object_get(header, "msg_type")) &&
+               json_dumpb(header, NULL, 0, JSON_COMPACT) <= HEADER_BYTES_MAX;
 }
 
 static void take(struct gateway_socket *s, const json_t *message)
@@ -40,7 +43,8 @@ static void take(struct gateway_socket *s, const json_t *message)
         int channel = channel_of(message);
 
         if (channel < 0 || !is_header(header) || !json_is_object(content)) {
-                websocket_close(s->base.socket, CLOSE_POLICY, "a message lacks channel, header or content");
+                websocket_close(s->base.socket, CLOSE_POLICY,
+                                "a message lacks channel, content or a header of at most 64 KiB");
                 return;
         }
         gateway_kernel_touch(k);
