@@ -164,6 +164,10 @@ def check_death(manager, client):
     equal(manager.provisioner.process.wait(HANG), 1)  # so that front ends offer a restart
 
 
+def contexts_of(frames, sandbox):
+    return [context["context"] for context in frames.call("context.list", sandbox=sandbox)["contexts"]]
+
+
 def test_magics_and_the_death_of_an_interpreter():
     with tempfile.TemporaryDirectory() as directory, Daemon() as daemon:
         install(directory, "--language", "python", "--sandbox", "mine", "--forkable", "--socket", daemon.path)
@@ -172,6 +176,7 @@ def test_magics_and_the_death_of_an_interpreter():
             with kernel("cloche-python-mine", environment(directory)) as (manager, client):
                 check_magics(client, frames)
                 check_death(manager, client)
+            equal(contexts_of(frames, "mine"), [])
         assert daemon.stop() == 0, daemon.log_text()
 
 
@@ -210,6 +215,20 @@ def test_a_daemon_that_is_killed_under_its_kernel():
             rest = list(descendants(manager.provisioner.pid))
             os.kill(manager.provisioner.pid, signal.SIGKILL)  # as a front end does that gives up
             wait_for(lambda: not any(is_running(pid) for pid in rest), "the end of its other processes")
+
+
+def test_a_kernel_that_fails_leaves_no_interpreter():
+    """Its second process is killed, as by libzmq's abort(3); the first one deletes the context, also when a cell runs."""
+    with tempfile.TemporaryDirectory() as directory, Daemon() as daemon:
+        install(directory, "--language", "bash")
+        with daemon.frames() as frames, kernel("cloche-bash", environment(directory, daemon.path)) as (manager, client):
+            request = execute(client, "echo begun; sleep 600")
+            published(client, request, lambda message: message["msg_type"] == "stream")
+            equal(len(contexts_of(frames, "jupyter")), 1)
+            os.kill(next(descendants(manager.provisioner.pid)), signal.SIGKILL)
+            equal(manager.provisioner.process.wait(HANG), 128 + signal.SIGKILL)
+            equal(contexts_of(frames, "jupyter"), [])
+        assert daemon.stop() == 0, daemon.log_text()
 
 
 def test_kernels_that_do_not_start():

@@ -17,6 +17,7 @@
 struct broker {
         const struct broker_options *options;
         struct daemon_private daemon; /* pid 0: none */
+        int has_connected;
 };
 
 static const char *const private_options[] = {"--profile", "user", NULL};
@@ -52,9 +53,29 @@ static void answer(struct broker *b, int socket_fd)
 
         if (r >= 0)
                 answer.e = (struct cloche_err){0};
+        b->has_connected |= r >= 0;
         (void)fd_send(socket_fd, &answer, sizeof(answer), &client.fd, r >= 0 ? 1 : 0);
         if (r >= 0)
                 daemon_close(&client); /* the connection lives on in the other process */
+}
+
+/* The context would be there as long as the sandbox: its name is not known elsewhere. */
+static void delete_context(struct broker *b)
+{
+        const struct broker_options *o = b->options;
+        struct daemon_message answer = {0};
+        struct daemon_client client;
+        struct cloche_err e = {0};
+        char path[DAEMON_SOCKET_BYTES];
+
+        if (!b->has_connected || b->daemon.pid > 0 || daemon_locate(o->socket, LOCATE_ONLY, path, &e) <= 0 ||
+            daemon_open(path, 0, &client, &e) < 0)
+                return;
+        if (daemon_call(&client, "context.delete",
+                        json_pack("{s:s, s:s}", "sandbox", o->sandbox, "context", o->context), NULL, 0, &answer,
+                        &e) >= 0)
+                daemon_message_done(&answer);
+        daemon_close(&client);
 }
 
 /* The front end that started this kernel and did not end it; -1: it is not known. */
@@ -95,6 +116,8 @@ int broker_serve(const struct broker_options *options, int socket_fd, pid_t pid)
         if (fds[1].revents)
                 kill(pid, SIGKILL);
         code = exit_code(pid);
+        if (code)
+                delete_context(&b);
         stop_private(&b);
         return code;
 }

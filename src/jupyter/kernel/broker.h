@@ -7,8 +7,9 @@
 #include <sys/types.h>
 
 struct broker_options {
-        const char *socket; /* NULL: $CLOCHE_SOCKET, or the user's daemon, or a private one */
-        int starts;         /* the user's daemon is started if there is none, in place of a private one */
+        const char *socket;            /* NULL: $CLOCHE_SOCKET, or the user's daemon, or a private one */
+        int starts;                    /* the user's daemon is started if there is none, in place of a private one */
+        const char *sandbox, *context; /* the context is deleted when the process fails */
 };
 
 /* A packet; a descriptor comes with it unless e.code is set. */

@@ -121,7 +121,8 @@ int main(int argc, char **argv)
         signal(SIGINT, SIG_IGN); /* interrupts are messages */
         signal(SIGPIPE, SIG_IGN);
         make_context(context);
-        options.jupyter.context = context;
+        options.jupyter.context = options.broker.context = context;
+        options.broker.sandbox = options.jupyter.sandbox;
         if (connection_open(options.file, &connection, &e) < 0)
                 return bad(e.msg, "");
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0 || (pid = fork()) < 0)
