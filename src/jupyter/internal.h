@@ -21,6 +21,7 @@ struct jupyter_request {
         const char *type; /* of the header */
         unsigned char address[JUPYTER_ADDRESS_BYTES];
         size_t address_size;
+        size_t size;               /* of its text */
         struct cell *cell;         /* NULL: it runs no code */
         const struct magic *magic; /* of its first line; NULL: none */
 };
@@ -54,7 +55,7 @@ struct jupyter_kernel {
         json_int_t count;         /* of the last cell */
         struct jupyter_request *current;
         TAILQ_HEAD(, jupyter_request) waiting;
-        size_t waiting_count;
+        size_t waiting_count, waiting_bytes;
         LIST_HEAD(, jupyter_call) calls;
         json_t *history; /* [[count, code]], the oldest first */
         size_t history_bytes;

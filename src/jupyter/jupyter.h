@@ -11,7 +11,8 @@
 
 #define JUPYTER_PROTOCOL "5.3"
 #define JUPYTER_ADDRESS_BYTES 1100 /* of a client */
-#define JUPYTER_QUEUE_MAX 256      /* requests that wait; the carrier reads no more then */
+#define JUPYTER_QUEUE_MAX 256      /* requests on shell that wait */
+#define JUPYTER_QUEUE_BYTES_MAX ((size_t)64 << 20)
 
 struct jupyter_kernel;
 struct jupyter_call;
@@ -25,6 +26,7 @@ struct jupyter_message {
         json_t *header, *content; /* objects */
         const void *address;      /* of the client, for the carrier */
         size_t address_size;
+        size_t size; /* of its text */
 };
 
 /* The answer of the core, in the form of frames. */
@@ -82,8 +84,8 @@ void jupyter_kernel_take(struct jupyter_kernel *kernel, const struct jupyter_mes
 void jupyter_kernel_restarting(struct jupyter_kernel *kernel);
 /* Interrupt the cell that runs. */
 void jupyter_kernel_interrupt(struct jupyter_kernel *kernel);
-/* Requests on shell that wait. */
-size_t jupyter_kernel_waiting(const struct jupyter_kernel *kernel);
+/* So many requests on shell wait that the carrier may pass on no more. */
+int jupyter_kernel_is_full(const struct jupyter_kernel *kernel);
 /* "starting", "idle", "busy" or "dead". */
 const char *jupyter_kernel_state(const struct jupyter_kernel *kernel);
 

@@ -70,6 +70,15 @@ void jupyter_call_end(struct jupyter_call *call, const struct jupyter_reply *rep
 
 /* -- the end of a request ------------------------------------------------------------------------------------------ */
 
+static void unqueue(struct jupyter_request *request)
+{
+        struct jupyter_kernel *k = request->kernel;
+
+        TAILQ_REMOVE(&k->waiting, request, link);
+        k->waiting_count--;
+        k->waiting_bytes -= request->size;
+}
+
 static void request_free(struct jupyter_request *request)
 {
         jupyter_cell_free(request->cell);
@@ -137,8 +146,7 @@ void jupyter_abort_waiting(struct jupyter_kernel *k)
         for (request = TAILQ_FIRST(&k->waiting); request; request = next) {
                 next = TAILQ_NEXT(request, link);
                 if (strcmp(request->type, "execute_request") == 0) {
-                        TAILQ_REMOVE(&k->waiting, request, link);
-                        k->waiting_count--;
+                        unqueue(request);
                         abort_request(request);
                 }
         }
@@ -254,8 +262,7 @@ static void begin_next(struct jupyter_kernel *k)
                 jupyter_kernel_start(k);
                 return;
         }
-        TAILQ_REMOVE(&k->waiting, request, link);
-        k->waiting_count--;
+        unqueue(request);
         k->current = request;
         begin(request);
 }
@@ -274,6 +281,7 @@ static struct jupyter_request *make_request(struct jupyter_kernel *k, const stru
         request->content = json_incref(m->content);
         request->type = json_string_value(json_object_get(m->header, "msg_type"));
         request->address_size = m->address_size;
+        request->size = m->size;
         memcpy(request->address, m->address, m->address_size);
         return request;
 }
@@ -296,6 +304,7 @@ void jupyter_kernel_take(struct jupyter_kernel *k, const struct jupyter_message 
         }
         TAILQ_INSERT_TAIL(&k->waiting, request, link);
         k->waiting_count++;
+        k->waiting_bytes += request->size;
         begin_next(k);
 }
 
@@ -343,7 +352,7 @@ void jupyter_kernel_free(struct jupyter_kernel *k)
         if (k->current)
                 request_free(k->current);
         while ((request = TAILQ_FIRST(&k->waiting))) {
-                TAILQ_REMOVE(&k->waiting, request, link);
+                unqueue(request);
                 request_free(request);
         }
         json_decref(k->history);
@@ -367,8 +376,7 @@ static void refuse_waiting(struct jupyter_kernel *k, const struct cloche_err *e)
         struct jupyter_request *request;
 
         while ((request = TAILQ_FIRST(&k->waiting))) {
-                TAILQ_REMOVE(&k->waiting, request, link);
-                k->waiting_count--;
+                unqueue(request);
                 jupyter_publish_status(k, request, "busy");
                 if (strcmp(request->type, "execute_request") == 0)
                         jupyter_publish(k, request, "error", jupyter_error(cloche_code_name(e->code), e->msg));
@@ -436,9 +444,9 @@ void jupyter_kernel_restarting(struct jupyter_kernel *k)
         jupyter_publish_status(k, NULL, "restarting");
 }
 
-size_t jupyter_kernel_waiting(const struct jupyter_kernel *k)
+int jupyter_kernel_is_full(const struct jupyter_kernel *k)
 {
-        return k->waiting_count;
+        return k->waiting_count >= JUPYTER_QUEUE_MAX || k->waiting_bytes >= JUPYTER_QUEUE_BYTES_MAX;
 }
 
 const char *jupyter_kernel_state(const struct jupyter_kernel *k)

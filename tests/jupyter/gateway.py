@@ -150,6 +150,22 @@ def check_a_search_that_costs_too_much(daemon):
     request(daemon, "DELETE", f"/api/kernels/{model['id']}")
 
 
+def check_requests_that_wait(daemon):
+    """All of a kernel's clients together cannot have more than 64 MiB wait."""
+    _, model = request(daemon, "POST", "/api/kernels", {"name": "bash"})
+    large = json.dumps(message("is_complete_request", code=": " + "x" * (24 << 20)))
+    with Socket(daemon, model["id"]) as web:
+        web.send(message("execute_request", code="echo begun; sleep 600", silent=False))
+        while (got := web.receive())["msg_type"] != "stream":
+            pass
+        for _ in range(4):
+            web.send(large)
+        while isinstance(got, dict):
+            got = web.receive()
+        equal(got, 1008)
+    request(daemon, "DELETE", f"/api/kernels/{model['id']}")
+
+
 def check_a_slow_reader(daemon):
     """Its cell waits, nothing is lost, and other kernels go on."""
     _, slow = request(daemon, "POST", "/api/kernels", {"name": "python"})
@@ -229,6 +245,7 @@ def test_the_gateway():
         check_sockets(daemon)
         check_services(daemon)
         check_a_search_that_costs_too_much(daemon)
+        check_requests_that_wait(daemon)
         check_a_slow_reader(daemon)
         check_a_daemon_that_is_killed(daemon)
         check_notebook_server(daemon, directory)

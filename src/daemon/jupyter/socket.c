@@ -36,7 +36,7 @@ static int is_header(const json_t *header)
                json_dumpb(header, NULL, 0, JSON_COMPACT) <= HEADER_BYTES_MAX;
 }
 
-static void take(struct gateway_socket *s, const json_t *message)
+static void take(struct gateway_socket *s, const json_t *message, size_t size)
 {
         json_t *header = json_object_get(message, "header"), *content = json_object_get(message, "content");
         struct gateway_kernel *k = s->kernel;
@@ -52,7 +52,8 @@ static void take(struct gateway_socket *s, const json_t *message)
                                                                   .header = header,
                                                                   .content = content,
                                                                   .address = &s->number,
-                                                                  .address_size = sizeof(s->number)});
+                                                                  .address_size = sizeof(s->number),
+                                                                  .size = size});
 }
 
 static void on_text(void *data, char *bytes, size_t size)
@@ -66,10 +67,10 @@ static void on_text(void *data, char *bytes, size_t size)
                 return;
         if (json_load_text(bytes, size, &message, &e) < 0)
                 websocket_close(s->base.socket, CLOSE_POLICY, "a message is no JSON");
-        else if (jupyter_kernel_waiting(s->kernel->jupyter) >= JUPYTER_QUEUE_MAX)
+        else if (jupyter_kernel_is_full(s->kernel->jupyter))
                 websocket_close(s->base.socket, CLOSE_POLICY, "too many requests wait");
         else
-                take(s, message);
+                take(s, message, size);
         json_decref(message);
 }
 

@@ -189,6 +189,7 @@ int frames_parse(struct frames_key *key, const struct frames_part *parts, size_t
         if (at >= count || !is_delimiter(&parts[at]) || count - at < 2 + FRAMES_JSON)
                 return err_set(e, CLOCHE_E_INVALID_ARGUMENT, "a message lacks parts");
         texts = &parts[at + 2];
+        ret->size = texts[0].size + texts[FRAMES_JSON - 1].size;
         if (texts[0].size > FRAMES_HEADER_MAX)
                 return err_set(e, CLOCHE_E_TOO_LARGE, "a header is too large");
         r = check_signature(key, &parts[at + 1], texts, e);

@@ -34,6 +34,7 @@ struct frames_message {
         unsigned char address[JUPYTER_ADDRESS_BYTES]; /* the identities, each with its size before it */
         size_t address_size;
         json_t *header, *content; /* owned */
+        size_t size;              /* of their texts */
 };
 
 /* Check the signature, refuse one that was seen before, and load header and content.

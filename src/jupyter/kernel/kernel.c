@@ -249,7 +249,7 @@ static void take_requests(struct kernel *k, enum jupyter_channel channel)
         struct cloche_err e;
         size_t count;
 
-        while (!k->has_ended && (channel != JUPYTER_SHELL || jupyter_kernel_waiting(k->jupyter) < JUPYTER_QUEUE_MAX) &&
+        while (!k->has_ended && (channel != JUPYTER_SHELL || !jupyter_kernel_is_full(k->jupyter)) &&
                (count = sockets_receive(&k->sockets, ports[channel], k->received, &parts)) > 0) {
                 if (count > FRAMES_MAX || frames_parse(&k->key, parts, count, &message, &e) < 0)
                         continue;
@@ -257,7 +257,8 @@ static void take_requests(struct kernel *k, enum jupyter_channel channel)
                                                                           .header = message.header,
                                                                           .content = message.content,
                                                                           .address = message.address,
-                                                                          .address_size = message.address_size});
+                                                                          .address_size = message.address_size,
+                                                                          .size = message.size});
                 frames_message_done(&message);
         }
 }
@@ -272,8 +273,7 @@ static void turn(struct kernel *k)
         short wanted = is_open ? daemon_poll_events(&k->client) : 0;
         zmq_pollitem_t items[] = {
                 {.socket = k->sockets.of[PORT_CONTROL], .events = ZMQ_POLLIN},
-                {.socket = k->sockets.of[PORT_SHELL],
-                 .events = jupyter_kernel_waiting(k->jupyter) < JUPYTER_QUEUE_MAX ? ZMQ_POLLIN : 0},
+                {.socket = k->sockets.of[PORT_SHELL], .events = jupyter_kernel_is_full(k->jupyter) ? 0 : ZMQ_POLLIN},
                 {.socket = k->sockets.of[PORT_STDIN], .events = ZMQ_POLLIN},
                 {.socket = k->sockets.of[PORT_HB], .events = ZMQ_POLLIN},
                 {.fd = k->broker_fd, .events = ZMQ_POLLIN},
