@@ -199,6 +199,21 @@ void jupyter_take_input(struct jupyter_kernel *k, const json_t *content)
 
 /* -- the end ------------------------------------------------------------------------------------------------------- */
 
+/* IPython's words for it, by which alone a console leaves. In other languages they fail, or end
+ * the interpreter. */
+static json_t *payload_of(const struct cell *cell)
+{
+        static const char *const words[] = {"exit", "quit", "exit()", "quit()"};
+        size_t size = cell->size;
+
+        while (size > 0 && strchr(" \t\r\n", cell->code[size - 1]) && cell->code[size - 1])
+                size--;
+        for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+                if (strlen(words[i]) == size && memcmp(words[i], cell->code, size) == 0)
+                        return json_pack("[{s:s, s:b}]", "source", "ask_exit", "keepkernel", 0);
+        return json_array();
+}
+
 static void end_cell(struct jupyter_request *request)
 {
         struct jupyter_kernel *k = request->kernel;
@@ -209,7 +224,7 @@ static void end_cell(struct jupyter_request *request)
         if (cell->error) {
                 json_object_update(content, cell->error);
         } else {
-                json_object_set_new(content, "payload", json_array());
+                json_object_set_new(content, "payload", payload_of(cell));
                 json_object_set_new(content, "user_expressions",
                                     cell->expressions ? json_incref(cell->expressions) : json_object());
         }

@@ -146,6 +146,13 @@ def check_nbconvert(directory, env):
 def check_console(env):
     done = subprocess.run(["jupyter", "console", "--kernel", "cloche-python", "--simple-prompt"], input="x = 6\nx * 7\nexit\n", env=env, capture_output=True, text=True, timeout=HANG)
     assert "42" in done.stdout, (done.stdout, done.stderr)
+    with subprocess.Popen(["jupyter", "console", "--kernel", "cloche-python", "--simple-prompt"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env) as left:
+        left.stdin.write(b"exit\n")
+        left.stdin.flush()  # it stays open: the word alone ends the console
+        try:
+            assert left.wait(HANG) == 0, left.returncode
+        finally:
+            left.kill()
 
 
 def test_front_ends_of_debian():
