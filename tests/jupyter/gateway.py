@@ -64,6 +64,12 @@ def check_requests(daemon):
             text = b"".join(iter(lambda: sock.recv(65536), b""))
             equal(json.loads(text.partition(b"\r\n\r\n")[2]), [])
     equal(request(daemon, "DELETE", f"/api/kernels/{model['id']}")[0], 204)
+    _, session = request(daemon, "POST", "/api/sessions", {"path": "x", "kernel": {"name": "bash"}})
+    for body, status in (({"path": 1, "kernel": {"name": "bash"}}, 400), ({"path": "y", "kernel": {"id": "x"}}, 404)):
+        equal(request(daemon, "PATCH", f"/api/sessions/{session['id']}", body)[0], status)
+    equal(request(daemon, "GET", "/api/sessions")[1], [{**session, "kernel": (kernels := request(daemon, "GET", "/api/kernels")[1])[0]}])  # nothing has changed
+    equal(len(kernels), 1)
+    equal(request(daemon, "DELETE", f"/api/sessions/{session['id']}")[0], 204)
     made = [request(daemon, "POST", "/api/kernels", {"name": "bash"}) for _ in range(65)]
     equal([status for status, _ in made], [201] * 64 + [403])
     for _, model in made[:64]:

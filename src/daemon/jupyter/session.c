@@ -132,13 +132,19 @@ static void update(struct gateway *g, struct http_request *request, struct gatew
 {
         const json_t *kernel = json_object_get(body, "kernel");
         struct gateway_kernel *k = s->kernel;
+        json_t *about = json_copy(s->about);
 
-        if (json_is_object(kernel) && !(k = kernel_of(g, request, s->principal, kernel)))
-                return;
-        if (take_texts(s->about, body) < 0) {
+        if (take_texts(about, body) < 0) { /* before there is a new kernel */
+                json_decref(about);
                 gateway_refuse(request, 400, "path, name and type must be short texts");
                 return;
         }
+        if (json_is_object(kernel) && !(k = kernel_of(g, request, s->principal, kernel))) {
+                json_decref(about);
+                return;
+        }
+        json_decref(s->about);
+        s->about = about;
         if (k != s->kernel) { /* nobody else has the earlier one, as on notebook servers */
                 struct gateway_kernel *earlier = s->kernel;
 
