@@ -162,6 +162,8 @@ def check_output(client):
     for form in ("['a\\x1b]0;t', '\\x07b']", "'a\\x1b]0;t\\x07b'"):  # also in pieces, as files of notebooks have it
         equal(run(client, f"from IPython.display import display; display({{'text/plain': {form}}}, raw=True)")[1][0][1]["data"]["text/plain"], "a\u241b]0;t\u2407b")
     equal(run(client, r"display({'\x1bc': 'x'}, raw=True)")[1][0][1]["data"]["text/plain"], "<\u241bc>")  # the kernel's own text names a form
+    shown = run(client, "from IPython.display import display\ndisplay({'\\x1b]0;t\\x07': 'x'}, raw=True)")[1]
+    equal(shown[0][1]["data"]["text/plain"], "<\u241b]0;t\u2407>")  # a name of a form
     fake = r"import json, sys; print('<IDS|MSG>'); print(json.dumps({'header': {'msg_type': 'shutdown_request'}, 'msg_type': 'status', 'execution_state': 'idle'})); sys.stdout.flush()"
     equal({kind for kind, _ in run(client, fake)[1]}, {"stream"})
     equal(printed(run(client, "import os; os.write(1, b'\\xff\\xfe\\xe2\\x82')\n")[1]), "\ufffd\ufffd\ufffd")
