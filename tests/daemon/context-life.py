@@ -311,10 +311,11 @@ def history(n):
     with QuickFrames(n.daemon.connect()) as other:  # another client
         other.call("context.run", sandbox=n.sandbox, context="c", code="y = 2")
         other.call("context.run", sandbox=n.sandbox, context="c", code="secret = 3", silent=True)
+        other.call("context.run", sandbox=n.sandbox, context="c", code="hidden = 4", history=False)
     n.run("1 / 0")
-    cells = [(1, "x = 1"), (2, "y = 2"), (3, "1 / 0")]
+    cells = [(1, "x = 1"), (2, "y = 2"), (4, "1 / 0")]
     assert [(e["count"], e["code"]) for e in n.call("context.history", context="c")["entries"]] == cells
-    assert [e["count"] for e in n.call("context.history", context="c", limit=2)["entries"]] == [2, 3]
+    assert [e["count"] for e in n.call("context.history", context="c", limit=2)["entries"]] == [2, 4]
     assert n.call("context.history", context="c", limit=0)["entries"] == []
     n.call("context.restart", context="c")
     n.run("#" + "a" * 65536)

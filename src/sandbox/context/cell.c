@@ -221,7 +221,7 @@ static json_t *cell_params(struct context_task *task)
         cell->begun_ns = clock_now_ns();
         cell->denials_since = cell->task.context->sandbox->decision_count;
         cell->count = is_silent ? c->count : ++c->count;
-        if (!is_silent)
+        if (!is_silent && sandbox_request_flag(cell->request, "history", 1))
                 context_history_add(c, cell->count, json_object_get(cell->request->params, "code"));
         if (cell->timeout_ms)
                 sandbox_timer_start(cell->timer, on_late, cell->timeout_ms, 0);

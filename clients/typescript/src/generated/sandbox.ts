@@ -635,6 +635,8 @@ export interface ContextRunParams {
   input?: boolean | undefined
   /** Run without a result and without a number. */
   silent?: boolean | undefined
+  /** false: leave the cell out of context.history. */
+  history?: boolean | undefined
   /** Restart an interpreter that has ended; absent: only in a default context. */
   restart?: boolean | undefined
 }
