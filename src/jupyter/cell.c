@@ -126,8 +126,6 @@ static void on_begin(struct jupyter_request *request, const json_t *about)
         k->count = json_integer_value(json_object_get(about, "executionCount"));
         jupyter_publish(k, request, "execute_input",
                         json_pack("{s:s%, s:I}", "code", cell->code, cell->size, "execution_count", k->count));
-        if (cell->keeps_history)
-                jupyter_history_add(k, json_object_get(request->content, "code"));
 }
 
 /* The client is shown one at a time. */
@@ -328,6 +326,7 @@ static void next_expression(struct jupyter_request *request)
         json_object_set(params, "code", json_is_string(code) ? code : NULL);
         json_object_set_new(params, "stream", json_true());
         json_object_set_new(params, "outputBytes", json_integer(0));
+        json_object_set_new(params, "history", json_false());
         jupyter_call_core(request->kernel, request, "context.run", params, on_evaluated, on_value);
 }
 
@@ -410,6 +409,7 @@ void jupyter_cell_go_on(struct jupyter_request *request)
         json_object_set_new(params, "stream", json_true());
         json_object_set_new(params, "outputBytes", json_integer(0));
         json_object_set_new(params, "silent", json_boolean(cell->is_silent));
+        json_object_set_new(params, "history", json_boolean(cell->keeps_history));
         json_object_set_new(params, "input", json_boolean(cell->takes_input && !cell->is_silent));
         jupyter_call_core(k, request, "context.run", params, on_ended, on_event);
 }
@@ -451,7 +451,7 @@ void jupyter_execute(struct jupyter_request *request)
         cell->metadata = json_object();
         cell->inputs = json_array();
         cell->is_silent = flag(content, "silent", 0);
-        cell->keeps_history = !cell->is_silent && flag(content, "store_history", 1);
+        cell->keeps_history = flag(content, "store_history", 1);
         cell->takes_input = flag(content, "allow_stdin", 1);
         cell->stops_on_error = flag(content, "stop_on_error", 1);
         if (!take_magic(request))

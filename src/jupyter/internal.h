@@ -57,8 +57,6 @@ struct jupyter_kernel {
         TAILQ_HEAD(, jupyter_request) waiting;
         size_t waiting_count, waiting_bytes;
         LIST_HEAD(, jupyter_call) calls;
-        json_t *history; /* [[count, code]], the oldest first */
-        size_t history_bytes;
 };
 
 /* -- messages (message.c) -- */
@@ -103,7 +101,6 @@ void jupyter_is_complete(struct jupyter_request *request);
 void jupyter_history(struct jupyter_request *request);
 void jupyter_comm_info(struct jupyter_request *request);
 void jupyter_comm_refuse(struct jupyter_request *request);
-void jupyter_history_add(struct jupyter_kernel *k, const json_t *code);
 
 /* -- cells (cell.c), for magics -- */
 

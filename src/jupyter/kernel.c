@@ -326,9 +326,8 @@ struct jupyter_kernel *jupyter_kernel_new(const struct jupyter_carrier *carrier,
         k->context = strdup(options->context);
         k->cwd = options->cwd ? strdup(options->cwd) : NULL;
         k->is_forkable = options->is_forkable;
-        k->history = json_array();
         jupyter_make_session(k->session);
-        if (!k->language || !k->sandbox || !k->context || (options->cwd && !k->cwd) || !k->history) {
+        if (!k->language || !k->sandbox || !k->context || (options->cwd && !k->cwd)) {
                 jupyter_kernel_free(k);
                 return NULL;
         }
@@ -355,7 +354,6 @@ void jupyter_kernel_free(struct jupyter_kernel *k)
                 unqueue(request);
                 request_free(request);
         }
-        json_decref(k->history);
         free(k->sandbox);
         free(k->context);
         free(k->cwd);

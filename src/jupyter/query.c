@@ -7,8 +7,7 @@
 #include <fnmatch.h>
 #include <string.h>
 
-#define HISTORY_MAX 1000
-#define HISTORY_BYTES_MAX (8u << 20)
+#define PATTERN_BYTES_MAX 1024
 /* The bytes of cells times those of the pattern are what fnmatch(3) may need, and in the gateway
  * all callers of the daemon wait for it. */
 #define SEARCH_COST_MAX ((size_t)16 << 20)
@@ -157,22 +156,13 @@ void jupyter_is_complete(struct jupyter_request *request)
 
 /* -- history ------------------------------------------------------------------------------------------------------- */
 
-void jupyter_history_add(struct jupyter_kernel *k, const json_t *code)
-{
-        json_array_append_new(k->history, json_pack("[I, O]", k->count, code));
-        k->history_bytes += json_string_length(code);
-        while (json_array_size(k->history) > HISTORY_MAX || k->history_bytes > HISTORY_BYTES_MAX) {
-                k->history_bytes -= json_string_length(json_array_get(json_array_get(k->history, 0), 1));
-                json_array_remove(k->history, 0);
-        }
-}
-
 /* The session is 0, the present one: there are no others. */
 static json_t *entry_of(const json_t *kept, int has_output)
 {
-        json_t *input = json_incref(json_array_get(kept, 1));
+        json_t *input = json_incref(json_object_get(kept, "code"));
 
-        return json_pack("[i, O, o]", 0, json_array_get(kept, 0), has_output ? json_pack("[o, n]", input) : input);
+        return json_pack("[i, O, o]", 0, json_object_get(kept, "count"),
+                         has_output ? json_pack("[o, n]", input) : input);
 }
 
 static int is_repeated(const json_t *entries, const json_t *code)
@@ -181,7 +171,7 @@ static int is_repeated(const json_t *entries, const json_t *code)
         size_t i;
 
         json_array_foreach (entries, i, entry)
-                if (json_equal(json_array_get(entry, 1), code))
+                if (json_equal(json_object_get(entry, "code"), code))
                         return 1;
         return 0;
 }
@@ -195,9 +185,15 @@ static int is_in_range(const json_t *content, json_int_t line)
         return session == 0 && line >= start && (!json_is_integer(stop) || line < json_integer_value(stop));
 }
 
-/* The kept entries that the request wants, the oldest first. A search that costs too much ends
+/* A long pattern would take seconds of a loop that serves others too. */
+static int is_match(const char *pattern, const char *code)
+{
+        return strlen(pattern) <= PATTERN_BYTES_MAX && fnmatch(*pattern ? pattern : "*", code, 0) == 0;
+}
+
+/* The entries that the request wants, the oldest first. A search that costs too much ends
  * early, with the newest. */
-static json_t *find(const struct jupyter_kernel *k, const json_t *content)
+static json_t *find(const json_t *entries, const json_t *content)
 {
         const char *kind = text_in(content, "hist_access_type"), *pattern = text_in(content, "pattern");
         int is_range = strcmp(kind, "range") == 0, is_search = strcmp(kind, "search") == 0,
@@ -205,13 +201,13 @@ static json_t *find(const struct jupyter_kernel *k, const json_t *content)
         json_t *found = json_array();
         size_t cost = 0;
 
-        for (size_t i = json_array_size(k->history); i > 0; i--) {
-                json_t *kept = json_array_get(k->history, i - 1), *code = json_array_get(kept, 1);
+        for (size_t i = json_array_size(entries); i > 0; i--) {
+                json_t *kept = json_array_get(entries, i - 1), *code = json_object_get(kept, "code");
 
                 if (is_search && (cost += (json_string_length(code) + 1) * (strlen(pattern) + 1)) > SEARCH_COST_MAX)
                         break;
-                if ((is_range && !is_in_range(content, json_integer_value(json_array_get(kept, 0)))) ||
-                    (is_search && fnmatch(*pattern ? pattern : "*", json_string_value(code), 0) != 0) ||
+                if ((is_range && !is_in_range(content, json_integer_value(json_object_get(kept, "count")))) ||
+                    (is_search && !is_match(pattern, json_string_value(code))) ||
                     (is_search && is_unique && is_repeated(found, code)))
                         continue;
                 json_array_insert(found, 0, kept);
@@ -219,18 +215,31 @@ static json_t *find(const struct jupyter_kernel *k, const json_t *content)
         return found;
 }
 
-void jupyter_history(struct jupyter_request *request)
+static void on_history(struct jupyter_call *call, const struct jupyter_reply *reply)
 {
-        const json_t *content = request->content, *n = json_object_get(content, "n");
+        const json_t *content = call->request->content, *n = json_object_get(content, "n");
         int has_output = json_is_true(json_object_get(content, "output")),
             is_range = strcmp(text_in(content, "hist_access_type"), "range") == 0;
-        json_t *found = find(request->kernel, content), *history = json_array();
-        size_t size = json_array_size(found), first = 0;
+        json_t *found, *history;
+        size_t size, first = 0;
 
+        if (reply->e) {
+                jupyter_fail(call->request, reply->e);
+                return;
+        }
+        found = find(json_object_get(reply->result, "entries"), content);
+        history = json_array();
+        size = json_array_size(found);
         if (!is_range && json_is_integer(n) && json_integer_value(n) >= 0 && (size_t)json_integer_value(n) < size)
                 first = size - (size_t)json_integer_value(n);
         for (size_t i = first; i < size; i++)
                 json_array_append_new(history, entry_of(json_array_get(found, i), has_output));
         json_decref(found);
-        jupyter_reply(request, json_pack("{s:s, s:o}", "status", "ok", "history", history));
+        jupyter_reply(call->request, json_pack("{s:s, s:o}", "status", "ok", "history", history));
+}
+
+void jupyter_history(struct jupyter_request *request)
+{
+        jupyter_call_core(request->kernel, request, "context.history", jupyter_params(request->kernel), on_history,
+                          NULL);
 }

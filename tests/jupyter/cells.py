@@ -122,6 +122,20 @@ def check_other_requests(client):
     equal(printed(run(client, "import os\nfor b in 'añb€'.encode(): os.write(1, bytes([b]))\n0")[1]), "añb€")
 
 
+def history(client, kind, **options):
+    return [entry[2] for entry in client.history(hist_access_type=kind, reply=True, timeout=HANG, **options)["content"]["history"]]
+
+
+def check_history(client, frames):
+    """It is the context's: cells of other clients are there, and none that the front end keeps out of it."""
+    context = run(client, "first = 1", user_expressions={"e": "1 + 1"})[0]["metadata"]["cloche"]["context"]
+    for code, options in (("no = 2", {"store_history": False}), ("no = 3", {"silent": True}), ("%cloche denials", {}), ("%cloche denials\nsecond = 4", {})):
+        equal(run(client, code, **options)[0]["content"]["status"], "ok")
+    frames.call("context.run", sandbox="jupyter", context=context, code="third = 5")
+    equal(history(client, "tail", n=3), ["first = 1", "\nsecond = 4", "third = 5"])
+    equal([history(client, "search", pattern=pattern, n=1) for pattern in ("*ir*", "fir?t*", "no*", "*" * 5000)], [["third = 5"], ["first = 1"], [], []])
+
+
 def test_cells_of_a_kernel():
     with tempfile.TemporaryDirectory() as directory, Daemon() as daemon:
         install(directory)
@@ -129,6 +143,7 @@ def test_cells_of_a_kernel():
             client.touch = lambda path: frames.call("file.write", sandbox="jupyter", path=path, content="")
             for check in (check_order_of_messages, check_control_during_a_cell, check_cells_that_wait, check_questions, check_other_requests):
                 check(client)
+            check_history(client, frames)
             with kernel("cloche-python", environment(directory, daemon.path), transport="ipc") as (_, other):  # another context of the same sandbox
                 equal(run(other, "kept")[0]["content"]["ename"], "NameError")
                 equal(run(other, "__import__('os').path.exists('/workspace/go')")[1][0][1]["data"]["text/plain"], "True")
