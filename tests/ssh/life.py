@@ -1,5 +1,7 @@
 """ssh and the life of a sandbox: stopped and paused ones start, one that is missing is an error, and so is a daemon that ends."""
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -56,6 +58,15 @@ def another_key():
     equal(good("ssh", "box", "echo again"), b"again\n")
 
 
+def broken_key():
+    """The error names the directory to remove: then another key is made."""
+    open("data/cloche/ssh/hosts/box.cloche/key", "w").close()
+    done = run("ssh", "box", "true")
+    equal(done.returncode, 255, done)
+    shutil.rmtree(re.search(rb"remove the directory '([^']+)'", done.stderr)[1])
+    equal(good("ssh", "box", "echo new"), b"new\n")
+
+
 def ended(end, reason):
     with subprocess.Popen(["ssh", "-F", "config", "box", "echo on; cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         equal(process.stdout.readline(), b"on\n")
@@ -73,7 +84,7 @@ def test_the_life_of_a_sandbox():
         configure("--socket", "socket", "box")
         with open("all", "wb") as file:
             file.write(ok("ssh-config"))
-        for part in (many_at_once, missing, another_key, stopped_and_paused, something_in_the_place_of_its_files):
+        for part in (many_at_once, missing, another_key, broken_key, stopped_and_paused, something_in_the_place_of_its_files):
             part()
         ok("sandbox", "save", "box")
         ended(lambda: running.stop(signal.SIGKILL), b"connection to the daemon ended")

@@ -114,9 +114,10 @@ static int read_text(const char *place, const char *name, char ret[SSH_KEY_BYTES
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         n = fd < 0 ? -1 : read(fd, ret, SSH_KEY_BYTES);
         if (n < 0)
-                return cli_bad("cannot read '%s': %s", path, strerror(errno));
+                return cli_bad("cannot read '%s': %s: remove the directory, and another key is made", path,
+                               strerror(errno));
         if (n == 0 || n == SSH_KEY_BYTES || memchr(ret, '\0', (size_t)n))
-                return cli_bad("'%s' is no key: remove it, and another one is made", path);
+                return cli_bad("'%s' is no key: remove the directory '%s', and another key is made", path, place);
         ret[n] = '\0';
         return 0;
 }
