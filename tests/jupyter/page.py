@@ -54,3 +54,6 @@ def test_kernelspecs_that_are_refused():
         done = subprocess.run([CLI, "jupyter", "install", "--language", "bash", "--user"], env=env, capture_output=True, text=True, timeout=HANG)
         with open(done.stdout.strip()) as spec:
             equal(json.load(spec)["argv"][0], os.path.join(BUILD, "cloche-kernel"))
+        done = subprocess.run([CLI, "jupyter", "install", "--language", "bash", "--socket", "d.sock"], env=env, cwd=directory, capture_output=True, text=True, timeout=HANG)
+        with open(done.stdout.strip()) as spec:
+            equal(json.load(spec)["argv"][-2:], ["--socket", os.path.join(directory, "d.sock")])

@@ -9,8 +9,10 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int cli_xdg_find(const char *variable, const char *otherwise, const char *below, const char *what, char *ret,
                  size_t size)
@@ -20,6 +22,18 @@ int cli_xdg_find(const char *variable, const char *otherwise, const char *below,
         if (r == -ENOENT)
                 return cli_bad("no directory for %s: set HOME or %s", what, variable);
         return r == 0 ? 0 : cli_bad("the path of the %s is too long: set %s to a shorter one", what, variable);
+}
+
+int cli_xdg_make_absolute(const char *path, char *ret, size_t size)
+{
+        char here[XDG_PATH_BYTES] = "";
+        int is_absolute = path[0] == '/';
+
+        if (!is_absolute && !getcwd(here, sizeof(here)))
+                return cli_bad("the current directory has no name: %s", strerror(errno));
+        return snprintf(ret, size, "%s%s%s", here, is_absolute ? "" : "/", path) < (int)size
+                       ? 0
+                       : cli_bad("a path is too long: '%s'", path);
 }
 
 int cli_xdg_make_directories(const char *path)

@@ -10,6 +10,8 @@
 /* $VARIABLE/below, or $HOME/otherwise/below. what: a word for messages, "prefixes". */
 int cli_xdg_find(const char *variable, const char *otherwise, const char *below, const char *what, char *ret,
                  size_t size);
+/* Write a path for a file whose readers have another current directory. */
+int cli_xdg_make_absolute(const char *path, char *ret, size_t size);
 /* Create the directory and its parents, mode 0700. */
 int cli_xdg_make_directories(const char *path);
 /* List the matching entries in byte order, *ret_count of them; empty if the directory is missing.

@@ -1,6 +1,7 @@
 /* cloche ssh-config: print or write entries of ssh_config(5) for sandboxes. Runs in: the CLI, as
  * its user. */
 #include "cli/options/options.h"
+#include "cli/run/xdg.h"
 #include "entry.h"
 #include "keys.h"
 
@@ -59,19 +60,6 @@ static int write_file(const char *path, const char *text, size_t size)
         return cli_bad("--write: '%s': %s", path, strerror(r));
 }
 
-/* The file of ssh has no directory of its own: relative paths are of no use there. */
-static int make_absolute(const char *path, char ret[SSH_PATH_BYTES])
-{
-        char here[SSH_PATH_BYTES] = "";
-        int is_absolute = path[0] == '/';
-
-        if (!is_absolute && !getcwd(here, sizeof(here)))
-                return cli_bad("the current directory has no name: %s", strerror(errno));
-        return snprintf(ret, SSH_PATH_BYTES, "%s%s%s", here, is_absolute ? "" : "/", path) < SSH_PATH_BYTES
-                       ? 0
-                       : cli_bad("a path is too long: '%s'", path);
-}
-
 static int put_text(const struct cli_request *request, const char *text, size_t size)
 {
         const char *file = request->ssh.file;
@@ -82,7 +70,7 @@ static int put_text(const struct cli_request *request, const char *text, size_t 
                 fwrite(text, 1, size, stdout);
                 return 0;
         }
-        code = make_absolute(file, path);
+        code = cli_xdg_make_absolute(file, path, sizeof(path));
         if (code == 0)
                 code = entry_check_path("--write", path);
         if (code == 0)
@@ -117,7 +105,7 @@ static int find_paths(struct cli_request *request, struct paths *paths)
                 code = entry_check_path("the keys", paths->place);
         if (code || !socket || !*socket)
                 return code;
-        code = make_absolute(socket, paths->socket);
+        code = cli_xdg_make_absolute(socket, paths->socket, sizeof(paths->socket));
         return code ? code : entry_check_path("the daemon's socket", paths->socket);
 }
 
