@@ -24,6 +24,33 @@ int xdg_find(const char *variable, const char *otherwise, const char *below, cha
         return n < (int)size ? 0 : -ENAMETOOLONG;
 }
 
+static int make_directories(const char *path, mode_t mode)
+{
+        char part[PATH_MAX];
+
+        if ((size_t)snprintf(part, sizeof(part), "%s", path) >= sizeof(part))
+                return -ENAMETOOLONG;
+        for (char *slash = strchr(part + 1, '/');; slash = strchr(slash + 1, '/')) {
+                if (slash)
+                        *slash = '\0';
+                if (mkdir(part, mode) < 0 && errno != EEXIST)
+                        return -errno;
+                if (!slash)
+                        return 0;
+                *slash = '/';
+        }
+}
+
+int xdg_make_directories(const char *path)
+{
+        return make_directories(path, 0700);
+}
+
+int xdg_make_shared_directories(const char *path)
+{
+        return make_directories(path, 0755);
+}
+
 int xdg_make_parents(const char *path)
 {
         const char *slash = strrchr(path, '/');
@@ -36,21 +63,4 @@ int xdg_make_parents(const char *path)
         memcpy(parent, path, (size_t)(slash - path));
         parent[slash - path] = '\0';
         return xdg_make_directories(parent);
-}
-
-int xdg_make_directories(const char *path)
-{
-        char part[PATH_MAX];
-
-        if ((size_t)snprintf(part, sizeof(part), "%s", path) >= sizeof(part))
-                return -ENAMETOOLONG;
-        for (char *slash = strchr(part + 1, '/');; slash = strchr(slash + 1, '/')) {
-                if (slash)
-                        *slash = '\0';
-                if (mkdir(part, 0700) < 0 && errno != EEXIST)
-                        return -errno;
-                if (!slash)
-                        return 0;
-                *slash = '/';
-        }
 }

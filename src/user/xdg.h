@@ -10,6 +10,8 @@
 int xdg_find(const char *variable, const char *otherwise, const char *below, char *ret, size_t size);
 /* Create the directory and its missing parents with mode 0700. 0 or -errno. */
 int xdg_make_directories(const char *path);
+/* Likewise, with mode 0755 within the umask. */
+int xdg_make_shared_directories(const char *path);
 /* Create only the missing parents of a path. */
 int xdg_make_parents(const char *path);
 

@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import stat
 import subprocess
 import sys
 import tempfile
@@ -40,7 +41,12 @@ def test_the_commands_of_the_page():
                                        "interrupt_mode": "message", "metadata": {"debugger": False}})
         equal(specs["cloche-python-project"]["argv"][-2:], ["--sandbox", "project"])
         equal(specs["cloche-ruby"]["argv"][-1], "--forkable")
-        equal(os.listdir(os.path.join(directory, "usr/share/jupyter/kernels")), ["cloche-python"])
+        shared = os.path.join(directory, "usr/share/jupyter/kernels")
+        equal(os.listdir(shared), ["cloche-python"])
+        mask = os.umask(0)
+        os.umask(mask)
+        for path in (shared, os.path.join(shared, "cloche-python")):  # other users read it
+            equal(stat.S_IMODE(os.stat(path).st_mode), 0o755 & ~mask)
 
 
 def test_kernelspecs_that_are_refused():

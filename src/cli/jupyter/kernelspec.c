@@ -136,7 +136,7 @@ int kernelspec_write(const struct kernelspec *spec)
         if (code == 0)
                 code = add_name(spec, path);
         if (code == 0)
-                code = cli_xdg_make_directories(path);
+                code = spec->prefix ? cli_xdg_make_shared_directories(path) : cli_xdg_make_directories(path);
         if (code)
                 return code;
         strcat(path, "/kernel.json");

@@ -36,11 +36,19 @@ int cli_xdg_make_absolute(const char *path, char *ret, size_t size)
                        : cli_bad("a path is too long: '%s'", path);
 }
 
+static int check_made(int r, const char *path)
+{
+        return r == 0 ? 0 : cli_bad("cannot make '%s': %s", path, strerror(-r));
+}
+
 int cli_xdg_make_directories(const char *path)
 {
-        int r = xdg_make_directories(path);
+        return check_made(xdg_make_directories(path), path);
+}
 
-        return r == 0 ? 0 : cli_bad("cannot make '%s': %s", path, strerror(-r));
+int cli_xdg_make_shared_directories(const char *path)
+{
+        return check_made(xdg_make_shared_directories(path), path);
 }
 
 static int compare_names(const void *a, const void *b)

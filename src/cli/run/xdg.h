@@ -14,6 +14,8 @@ int cli_xdg_find(const char *variable, const char *otherwise, const char *below,
 int cli_xdg_make_absolute(const char *path, char *ret, size_t size);
 /* Create the directory and its parents, mode 0700. */
 int cli_xdg_make_directories(const char *path);
+/* Likewise, for all users. */
+int cli_xdg_make_shared_directories(const char *path);
 /* List the matching entries in byte order, *ret_count of them; empty if the directory is missing.
  * The list and its entries are owned by the caller. */
 int cli_xdg_list(const char *directory, int (*is_name)(const char *name), char ***ret, size_t *ret_count);
