@@ -77,6 +77,19 @@ def check_requests(daemon):
     equal(request(daemon, "GET", "/api/kernels")[1], [])
 
 
+def check_sessions(daemon):
+    """A change that is refused changes nothing, and makes no kernel."""
+    _, session = request(daemon, "POST", "/api/sessions", {"path": "a", "kernel": {"name": "bash"}})
+    place = "/api/sessions/" + session["id"]
+    equal(request(daemon, "PATCH", place, {"path": "b", "name": 1, "kernel": {"name": "bash"}})[0], 400)
+    equal(request(daemon, "PATCH", place, {"path": "b", "kernel": {"name": "cobol"}})[0], 404)
+    equal((request(daemon, "GET", place)[1]["path"], [k["id"] for k in request(daemon, "GET", "/api/kernels")[1]]), ("a", [session["kernel"]["id"]]))
+    changed = request(daemon, "PATCH", place, {"path": "b", "kernel": {}})[1]
+    equal((changed["path"], changed["kernel"]["id"]), ("b", session["kernel"]["id"]))
+    equal(request(daemon, "DELETE", place)[0], 204)
+    equal(request(daemon, "GET", "/api/kernels")[1], [])
+
+
 class Socket:
     """A kernel's WebSocket with the token in its query."""
 
@@ -248,6 +261,7 @@ def check_notebook_server(daemon, directory):
 def test_the_gateway():
     with tempfile.TemporaryDirectory() as directory, Daemon("--jupyter", tcp=True) as daemon:
         check_requests(daemon)
+        check_sessions(daemon)
         check_sockets(daemon)
         check_services(daemon)
         check_a_search_that_costs_too_much(daemon)

@@ -131,15 +131,16 @@ static void create(struct gateway *g, struct http_request *request, int64_t prin
 static void update(struct gateway *g, struct http_request *request, struct gateway_session *s, const json_t *body)
 {
         const json_t *kernel = json_object_get(body, "kernel");
+        int is_named = json_is_string(json_object_get(kernel, "id")) || json_is_string(json_object_get(kernel, "name"));
+        json_t *about = json_deep_copy(s->about);
         struct gateway_kernel *k = s->kernel;
-        json_t *about = json_copy(s->about);
 
-        if (take_texts(about, body) < 0) { /* before there is a new kernel */
+        if (take_texts(about, body) < 0) { /* before a kernel is made for it */
                 json_decref(about);
                 gateway_refuse(request, 400, "path, name and type must be short texts");
                 return;
         }
-        if (json_is_object(kernel) && !(k = kernel_of(g, request, s->principal, kernel))) {
+        if (is_named && !(k = kernel_of(g, request, s->principal, kernel))) {
                 json_decref(about);
                 return;
         }
