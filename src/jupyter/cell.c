@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAGIC "%cloche"
 #define EXPRESSIONS_MAX 16
 #define INPUTS_MAX 16 /* requests for input that are open */
 
@@ -418,17 +417,15 @@ void jupyter_cell_go_on(struct jupyter_request *request)
 static int take_magic(struct jupyter_request *request)
 {
         struct cell *cell = request->cell;
-        size_t length = sizeof(MAGIC) - 1, end = 0;
         char *line;
 
-        if (cell->size < length || memcmp(cell->code, MAGIC, length) != 0 ||
-            (cell->size > length && !strchr(" \t\r\n", cell->code[length])))
+        cell->at = jupyter_magic_size(cell->code, cell->size);
+        if (cell->at == 0)
                 return 0;
-        while (end < cell->size && cell->code[end] != '\n')
-                end++;
-        line = strndup(cell->code + length, end - length);
-        cell->at = end;
-        jupyter_run_magic(request, line ? line : "");
+        line = strndup(cell->code, cell->at);
+        if (!line)
+                abort(); /* out of memory */
+        jupyter_run_magic(request, line);
         free(line);
         return 1;
 }

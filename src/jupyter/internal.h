@@ -93,8 +93,10 @@ json_t *jupyter_error(const char *name, const char *text);
 void jupyter_execute(struct jupyter_request *request); /* cell.c */
 void jupyter_cell_free(struct cell *cell);
 void jupyter_take_input(struct jupyter_kernel *k, const json_t *content);
-void jupyter_run_magic(struct jupyter_request *request, const char *line); /* magic.c */
-void jupyter_kernel_info(struct jupyter_request *request);                 /* query.c */
+/* The size of the magic's line with which the code begins, without its end; 0: with none. */
+size_t jupyter_magic_size(const char *code, size_t size); /* magic.c */
+void jupyter_run_magic(struct jupyter_request *request, const char *line);
+void jupyter_kernel_info(struct jupyter_request *request); /* query.c */
 void jupyter_complete(struct jupyter_request *request);
 void jupyter_inspect(struct jupyter_request *request);
 void jupyter_is_complete(struct jupyter_request *request);

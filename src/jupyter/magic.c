@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#define MAGIC "%cloche"
 #define WORDS_MAX 4
 #define USAGE "expected %cloche fork NAME, checkpoint [NAME], rollback [NAME], net allow HOST, or denials"
 
@@ -108,6 +109,17 @@ static const struct magic magics[] = {
         {"denials", NULL, 0, 0, "network.log", denials_params, denials_text},
 };
 
+size_t jupyter_magic_size(const char *code, size_t size)
+{
+        size_t end = sizeof(MAGIC) - 1;
+
+        if (size < end || memcmp(code, MAGIC, end) != 0 || (size > end && !strchr(" \t\r\n", code[end])))
+                return 0;
+        while (end < size && code[end] != '\n')
+                end++;
+        return end;
+}
+
 static void split(const char *line, struct words *ret)
 {
         char *rest;
@@ -155,7 +167,7 @@ void jupyter_run_magic(struct jupyter_request *request, const char *line)
         const struct magic *magic;
         size_t used = 0;
 
-        split(line, &words);
+        split(line + sizeof(MAGIC) - 1, &words);
         magic = find(&words, &used);
         if (!magic) {
                 jupyter_cell_fail(request, "UsageError", USAGE);

@@ -142,16 +142,20 @@ static void on_judged(struct jupyter_call *call, const struct jupyter_reply *rep
         jupyter_reply(call->request, content);
 }
 
-/* A line of ours is complete by itself. */
+/* A magic's line is complete by itself, and the language's parser gets the lines after it. */
 void jupyter_is_complete(struct jupyter_request *request)
 {
         const char *code = text_in(request->content, "code");
+        size_t size = strlen(code), at = jupyter_magic_size(code, size);
+        json_t *params;
 
-        if (strncmp(code, "%cloche", 7) == 0 && !strchr(code, '\n'))
+        if (at > 0 && at == size) {
                 jupyter_reply(request, json_pack("{s:s}", "status", "complete"));
-        else
-                jupyter_call_core(request->kernel, request, "context.isComplete", code_params(request, NULL), on_judged,
-                                  NULL);
+                return;
+        }
+        params = code_params(request, NULL);
+        json_object_set_new(params, "code", json_stringn(code + at, size - at));
+        jupyter_call_core(request->kernel, request, "context.isComplete", params, on_judged, NULL);
 }
 
 /* -- history ------------------------------------------------------------------------------------------------------- */

@@ -126,6 +126,12 @@ def history(client, kind, **options):
     return [entry[2] for entry in client.history(hist_access_type=kind, reply=True, timeout=HANG, **options)["content"]["history"]]
 
 
+def check_completeness(client):
+    """The language's parser does not get the line of a magic."""
+    found = [reply_to(client, "shell", client.is_complete(code))["content"]["status"] for code in ("%cloche denials", "%cloche denials\nx = 1", "%cloche denials\nx = [", "%cloched\n1")]
+    equal(found, ["complete", "complete", "incomplete", "invalid"])
+
+
 def check_history(client, frames):
     """It is the context's: cells of other clients are there, and none that the front end keeps out of it."""
     context = run(client, "first = 1", user_expressions={"e": "1 + 1"})[0]["metadata"]["cloche"]["context"]
@@ -144,6 +150,8 @@ def test_cells_of_a_kernel():
             for check in (check_order_of_messages, check_control_during_a_cell, check_cells_that_wait, check_questions, check_other_requests):
                 check(client)
             check_history(client, frames)
+            with kernel("cloche-ruby", environment(directory, daemon.path)) as (_, other):
+                check_completeness(other)
             with kernel("cloche-python", environment(directory, daemon.path), transport="ipc") as (_, other):  # another context of the same sandbox
                 equal(run(other, "kept")[0]["content"]["ename"], "NameError")
                 equal(run(other, "__import__('os').path.exists('/workspace/go')")[1][0][1]["data"]["text/plain"], "True")
