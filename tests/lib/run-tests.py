@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Run the tests below tests/integration, tests/hostile, tests/fs, tests/sync, tests/files,
-tests/shell, tests/egress, tests/daemon, tests/container, tests/e2b, tests/mcp, tests/ssh, tests/mcp, tests/jupyter and
+tests/shell, tests/egress, tests/daemon, tests/container, tests/e2b, tests/mcp, tests/ssh, tests/jupyter, tests/machine and
 tests/openapi.
 
     run-tests.py [--build DIR] [--jobs N] [--again N] [--busy K] [--list] [--skip PATTERN]… [pattern…]
