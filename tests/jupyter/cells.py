@@ -139,7 +139,10 @@ def check_history(client, frames):
         equal(run(client, code, **options)[0]["content"]["status"], "ok")
     frames.call("context.run", sandbox="jupyter", context=context, code="third = 5")
     equal(history(client, "tail", n=3), ["first = 1", "\nsecond = 4", "third = 5"])
-    equal([history(client, "search", pattern=pattern, n=1) for pattern in ("*ir*", "fir?t*", "no*", "*" * 5000)], [["third = 5"], ["first = 1"], [], []])
+    equal([history(client, "search", pattern=pattern, n=1) for pattern in ("*ir*", "fir?t*", "no*")], [["third = 5"], ["first = 1"], []])
+    large = "#" + "x" * 50000
+    run(client, large)
+    equal([history(client, "search", pattern=pattern, n=1) for pattern in ("*", "*" * 100)], [[large], []])  # it has a bound
 
 
 def test_cells_of_a_kernel():
