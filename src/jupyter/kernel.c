@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/state.h"
+#include "base/utf8.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -360,13 +361,17 @@ void jupyter_kernel_free(struct jupyter_kernel *k)
         free(k);
 }
 
-/* The interpreter's last word is its version: "IPython 8.5.0 on Python 3.11.2". */
+/* The interpreter's last word is its version: "IPython 8.5.0 on Python 3.11.2". An image may have
+ * any interpreter, and front ends print the version on terminals. */
 static void keep_version(struct jupyter_kernel *k, const json_t *context)
 {
         const char *interpreter = json_string_value(json_object_get(context, "interpreter")),
                    *word = interpreter ? strrchr(interpreter, ' ') : NULL;
+        json_t *text = text_of(word ? word + 1 : "", word ? strlen(word + 1) : 0);
+        size_t size = utf8_cut(json_string_value(text), json_string_length(text), sizeof(k->version) - 1);
 
-        snprintf(k->version, sizeof(k->version), "%s", word ? word + 1 : "");
+        snprintf(k->version, sizeof(k->version), "%.*s", (int)size, json_string_value(text));
+        json_decref(text);
 }
 
 static void refuse_waiting(struct jupyter_kernel *k, const struct cloche_err *e)
