@@ -394,6 +394,8 @@ static void on_made(struct jupyter_call *call, const struct jupyter_reply *reply
 {
         struct jupyter_kernel *k = call->kernel;
 
+        if (k->state == KERNEL_ENDED)
+                return; /* a client ended it meanwhile, and the deletion came first or failed */
         if (reply->e) {
                 k->failure = *reply->e;
                 set_state(k, KERNEL_LOST);

@@ -96,6 +96,26 @@ static void end(struct carrier *c, struct jupyter_kernel *k)
 
 /* -- tests -------------------------------------------------------------------------------------------------------- */
 
+static void test_a_context_after_the_end(void)
+{
+        const struct cloche_err e = {.code = CLOCHE_E_QUEUE_FULL, .msg = "too many requests"};
+        json_t *made = json_pack("{s:i}", "executionCount", 0);
+        const struct jupyter_reply replies[] = {{.e = &e}, {.result = made}};
+
+        for (size_t i = 0; i < sizeof(replies) / sizeof(replies[0]); i++) {
+                struct carrier c;
+                struct jupyter_kernel *k = begin(&c);
+
+                take(k, JUPYTER_CONTROL, "shutdown_request");
+                jupyter_call_end(c.calls[1], &(struct jupyter_reply){.e = &e}); /* the deletion */
+                CHECK(c.has_ended && sent(&c, "shutdown_reply"), "the kernel ends while its context is made");
+                jupyter_call_end(c.calls[0], &replies[i]);
+                CHECK(strcmp(jupyter_kernel_state(k), "dead") == 0, "and stays so");
+                end(&c, k);
+        }
+        json_decref(made);
+}
+
 #define LONG "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" /* 62 bytes */
 
 static void test_versions(void)
@@ -128,5 +148,6 @@ static void test_versions(void)
 int main(void)
 {
         test_versions();
+        test_a_context_after_the_end();
         return tap_done();
 }
