@@ -119,10 +119,9 @@ void jupyter_reply(struct jupyter_request *request, json_t *content)
 
 json_t *jupyter_error(const char *name, const char *text)
 {
-        json_t *shown = text_of(text, strlen(text));
+        json_t *shown = text_of(text, strlen(text)), *line = json_sprintf("%s: %s", name, json_string_value(shown));
 
-        return json_pack("{s:s, s:O, s:[o]}", "ename", name, "evalue", shown, "traceback",
-                         json_sprintf("%s: %s", name, json_string_value(shown)));
+        return json_pack("{s:s, s:o, s:[o]}", "ename", name, "evalue", shown, "traceback", line);
 }
 
 void jupyter_fail(struct jupyter_request *request, const struct cloche_err *e)

@@ -3,6 +3,7 @@
 
 #include "jupyter/jupyter.h"
 
+#include <malloc.h>
 #include <string.h>
 
 #define CALLS_MAX 8
@@ -145,8 +146,29 @@ static void test_versions(void)
         }
 }
 
+static void test_memory(void)
+{
+        json_t *made = json_object();
+        struct carrier c;
+        struct jupyter_kernel *k = begin(&c);
+        size_t before = 0, after;
+
+        jupyter_call_end(c.calls[0], &(struct jupyter_reply){.result = made});
+        for (int i = 0; i < 1100; i++) {
+                if (i == 100)
+                        before = mallinfo2().uordblks;
+                take(k, JUPYTER_SHELL, "execute_request");
+                json_array_clear(c.sent);
+        }
+        after = mallinfo2().uordblks;
+        CHECK(after < before + 10000, "1000 requests that fail leave %zu bytes", after - before);
+        json_decref(made);
+        end(&c, k);
+}
+
 int main(void)
 {
+        test_memory();
         test_versions();
         test_a_context_after_the_end();
         return tap_done();
