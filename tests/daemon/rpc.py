@@ -185,6 +185,8 @@ class Daemon:
         if "--state-dir" not in options:
             os.chmod(self.directory, 0o711)  # it is another user's when root starts it
             command += ["--state-dir", os.path.join(self.directory, "state")]
+        if "--volumes" not in options and os.geteuid() == 0:  # else they stay in the machine's own
+            command += ["--volumes", os.path.join(self.directory, "volumes")]
         command += options
         if tcp:
             command += ["--listen", "127.0.0.1:0", "--token-file", self.token_file]
