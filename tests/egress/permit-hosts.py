@@ -134,8 +134,12 @@ def test_headers_of_a_host():
     equal([row[2:] for row in world.heard() if row[0] == "secrets"], [[target, set_here] for target in ("/1", "/2", "/3", "http://allowed.test/4")])
     answers = box.run(r"ask('allowed.test', 80, b'GET /yes HTTP/1.1\r\nHost: allowed.test\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n', b'bytes', pause=.3, timeout=2)")
     assert "101" in answers and "echo bytes" in answers, answers
+    for size in (32600, 100000):  # the head's piece has as much of the body as one buffer takes
+        answers = box.run(rf"ask('allowed.test', 80, b'POST /{size} HTTP/1.1\r\nHost: allowed.test\r\nContent-Length: {size}\r\n\r\n' + b'b' * {size}, timeout=2)")
+        assert f"/{size} {size}" in answers, answers
+    equal([row[2:] for row in world.heard() if row[0] == "secrets"], [["/yes", set_here], ["/32600", set_here], ["/100000", set_here]])
     box.run("[get('http://deep.allowed.test/'), get('http://away.test/')]")
-    equal([row[1:] for row in world.heard() if row[0] == "secrets"], [["93.184.216.34", "/yes", set_here], ["93.184.216.34", "/", ["X-Secret: below"]]])  # the last one has none
+    equal([row[1:] for row in world.heard() if row[0] == "secrets"], [["93.184.216.34", "/", ["X-Secret: below"]]])  # the last one has none
     box.policy({"allow": ["allowed.test"], "headers": {"allowed.test": {"X-Secret": "new"}}})
     box.run("get('http://allowed.test/5')")
     equal([row[2:] for row in world.heard() if row[0] == "secrets"], [["/5", ["X-Secret: new"]]])

@@ -10,10 +10,10 @@
 static int make_room(struct flow *flow)
 {
         if (!flow->data)
-                flow->data = malloc(FLOW_BYTES);
+                flow->data = malloc(FLOW_ROOM);
         if (!flow->data)
                 return -ENOMEM;
-        if (flow->start > 0 && flow->start + flow->size == FLOW_BYTES) {
+        if (flow->start > 0 && flow->start + flow->size >= FLOW_BYTES) {
                 memmove(flow->data, flow->data + flow->start, flow->size);
                 flow->start = 0;
         }
@@ -75,7 +75,7 @@ int flow_replace(struct flow *flow, size_t size, const char *bytes, size_t bytes
 {
         const size_t after = flow_held_size(flow) - size;
 
-        if (flow->size - size + bytes_size > FLOW_BYTES)
+        if (flow->size - size + bytes_size > FLOW_ROOM)
                 return -1;
         if (flow->start > 0) {
                 memmove(flow->data, flow->data + flow->start, flow->size);

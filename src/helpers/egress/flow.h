@@ -3,13 +3,16 @@
 #ifndef CLOCHE_HELPERS_EGRESS_FLOW_H
 #define CLOCHE_HELPERS_EGRESS_FLOW_H
 
+#include "helpers/egress/read/headers.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
-#define FLOW_BYTES 32768
+#define FLOW_BYTES 32768                           /* that are read ahead */
+#define FLOW_ROOM (FLOW_BYTES + HEADERS_BYTES_MAX) /* a full buffer takes the headers of a host, too */
 
 struct flow {
-        char *data; /* FLOW_BYTES, or NULL while empty */
+        char *data; /* FLOW_ROOM, or NULL while empty */
         size_t start, size;
         size_t passed;  /* bytes from start that may be sent */
         int is_ended;   /* the sender has closed */

@@ -12,8 +12,7 @@
 #include <strings.h>
 
 #define HOSTS_MAX 100
-#define HEADERS_MAX 32           /* of a host */
-#define HEADERS_BYTES_MAX 16384u /* of a host: half of a head */
+#define HEADERS_MAX 32 /* of a host */
 
 struct header {
         const char *name, *value; /* of the JSON */

@@ -7,6 +7,8 @@
 #include <jansson.h>
 #include <stddef.h>
 
+#define HEADERS_BYTES_MAX 16384u /* of a host: half of a head */
+
 struct headers;      /* of all hosts; opaque */
 struct host_headers; /* of one */
 
