@@ -126,6 +126,19 @@ def check_ended_watches(http, daemon):
     assert json.loads(asking.getresponse().read()).keys() & {"result", "error"}
 
 
+def check_watches_that_end_before_they_begin(http):
+    """Their client does not wait for an answer."""
+    uri = "cloche://default/files/workspace/dir/file"
+    for message, verb in ((None, "DELETE"), (request("resources/unsubscribe", uri=uri), "POST")):
+        for _ in range(5):
+            session = Session(http)
+            asker, ender = http.open(request("resources/subscribe", uri=uri), **session.headers), http.open(message, verb, **session.headers)
+            equal(ender.getresponse().status, 200 if message else 204)
+            answer = json.loads(asker.getresponse().read())
+            assert answer.get("result") == {} or code_of(answer) == -32602, answer
+    equal(http.ask(request("ping"))["result"], {})
+
+
 def check_later_watches(http):
     uri = "cloche://default/files/workspace/dir/file"
     wanted = {"toolsListChanged": True, "resourceSubscriptions": [uri, "cloche://nobody/files/x"], "unknown": True}
@@ -353,6 +366,7 @@ def test_messages_to_the_client():
         http = Http(daemon)
         begun = begin_tasks(http)
         check_watches(http)
+        check_watches_that_end_before_they_begin(http)
         listener = check_later_watches(http)
         for check in (check_resumption, check_questions, check_later_questions, check_log, check_rollback_without_a_client):
             check(http)
