@@ -268,6 +268,24 @@ def check_other_callers(http, other):
     equal(http.ask_modern(message)[1]["result"]["isError"], False)  # its own
 
 
+def check_streams_that_nobody_reads(http, daemon):
+    """Each fetch of the rest ends the one before, with all that it still had."""
+    session = Session(http)
+    shown = "class Image:\n    def _repr_png_(self): return b'\\x89PNG' + b'x' * (2 << 20)\nprint('on', flush=True)\nfor i in range(3): display(Image())"
+    message = call("run_code", code=shown)
+    message["params"]["_meta"] = {"progressToken": 1}
+    stream = session.stream(message)
+    equal(stream.message()["params"]["message"], "on")
+    last = stream.last
+    session.ask(call("run_code", code="1"))  # it waits for the first one
+    unread = [session.stream(None, "GET", Last_Event_ID=last)]
+    before = daemon.memory()
+    unread += [session.stream(None, "GET", Last_Event_ID=last) for _ in range(8)]
+    grown = daemon.memory() - before
+    assert grown < 32 << 20, grown
+    equal(unread[-1].message()["id"], 1)
+
+
 def check_cancelled_function(http, daemon):
     with daemon.frames() as frames:
         connection = http.open(call("call_function", language="python", code="import time; time.sleep(600)"))
@@ -373,6 +391,7 @@ def test_messages_to_the_client():
         check_lines(daemon)
         check_ended_watches(http, daemon)
         check_other_callers(http, OtherHttp(daemon))
+        check_streams_that_nobody_reads(http, daemon)
         check_cancelled_function(http, daemon)
         check_tasks(http, OtherHttp(daemon), begun)
         assert daemon.stop() == 0, daemon.log_text()

@@ -353,5 +353,7 @@ void http_stream_end(struct http_request *request)
 
 void http_stream_break(struct http_request *request)
 {
+        buf_done(&request->stream); /* a client that does not read keeps its connection for a while */
+        request->stream_at = 0;
         http_request_gone(request);
 }

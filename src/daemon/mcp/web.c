@@ -363,7 +363,9 @@ static void resume(struct mcp_post *post, struct http_request *request, unsigned
         json_t *text;
 
         detach(post);
-        if (before)
+        if (before && http_stream_waiting(before->request) > 0)
+                http_stream_break(before->request); /* a client that reads none of them has one copy of its events */
+        else if (before)
                 http_stream_end(before->request);
         if (!attach(post, request)) {
                 refuse(request, 503, "the daemon has no memory for a stream");
