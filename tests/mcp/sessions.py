@@ -1,6 +1,7 @@
 """Messages of MCP to the client: questions, log messages, changes of files, and streams that are fetched again."""
 import json
 import os
+import socket
 import sys
 import time
 
@@ -268,6 +269,28 @@ def check_other_callers(http, other):
     equal(http.ask_modern(message)[1]["result"]["isError"], False)  # its own
 
 
+def check_crowds(http, other):
+    """Sessions and runs of one caller leave those of another one."""
+    session = Session(other, elicitation={})
+    function = dict(language="bash", code="f() { echo x > made; }", function="f")
+    kept = other.ask(call("call_function", **function))["result"]["structuredContent"]["run"]
+    for _ in range(65):
+        http.ask(call("call_function", **function))
+    assert "made" in other.ask(request("resources/read", uri=f"cloche://runs/{kept}/changes.diff"))["result"]["contents"][0]["text"]
+    body = json.dumps(request("logging/setLevel", level="error"))
+    lines = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {http.token}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\nMcp-Session-Id: "
+    crowd = [socket.create_connection(("127.0.0.1", http.port)) for _ in range(72)]
+    for place, sock in enumerate(crowd):
+        sock.sendall("".join(f"{lines}{place:016x}{number:016x}\r\n\r\n{body}" for number in range(14)).encode())
+    for sock in crowd:
+        with sock, sock.makefile("rb") as answers:
+            for _ in range(14):
+                while b"HTTP/1.1 200" not in answers.readline():
+                    pass
+    other.ask(call("create_sandbox", sandbox="crowd"))
+    equal(session.stream(call("set_network", allow=[], sandbox="crowd")).message()["method"], "elicitation/create")
+
+
 def check_streams_that_nobody_reads(http, daemon):
     """Each fetch of the rest ends the one before, with all that it still had."""
     session = Session(http)
@@ -391,6 +414,7 @@ def test_messages_to_the_client():
         check_lines(daemon)
         check_ended_watches(http, daemon)
         check_other_callers(http, OtherHttp(daemon))
+        check_crowds(http, OtherHttp(daemon))
         check_streams_that_nobody_reads(http, daemon)
         check_cancelled_function(http, daemon)
         check_tasks(http, OtherHttp(daemon), begun)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CLIENTS_MAX 1000 /* over this the one that was quiet for longest is forgotten */
+#define CLIENTS_MAX 1000 /* of a caller; over this its one that was quiet for longest is forgotten */
 
 static int is_of(const struct mcp_client *client, const struct mcp_exchange *x)
 {
@@ -45,19 +45,28 @@ void mcp_client_free(struct mcp *mcp, struct mcp_client *client)
                         x->session = x->session == client->session ? NULL : x->session;
                 }
         TAILQ_REMOVE(&mcp->clients, client, link);
-        mcp->client_count--;
         mcp_watches_free(&client->watches);
         json_decref(client->capabilities);
         free(client);
 }
 
-/* The least used one that has no stream. */
-static int forget_one(struct mcp *mcp)
+static int is_crowded(const struct mcp *mcp, int64_t principal)
+{
+        const struct mcp_client *client;
+        unsigned count = 0;
+
+        TAILQ_FOREACH (client, &mcp->clients, link)
+                count += client->principal == principal;
+        return count >= CLIENTS_MAX;
+}
+
+/* The least used one of the caller that has no stream. */
+static int forget_one(struct mcp *mcp, int64_t principal)
 {
         struct mcp_client *client;
 
         TAILQ_FOREACH (client, &mcp->clients, link)
-                if (!client->listener) {
+                if (client->principal == principal && !client->listener) {
                         mcp_client_free(mcp, client);
                         return 1;
                 }
@@ -72,7 +81,7 @@ struct mcp_client *mcp_client_of(struct mcp_exchange *x)
         x->client = client;
         if (client || (!x->connection && !is_session(x->session)))
                 return client;
-        if (mcp->client_count >= CLIENTS_MAX && !forget_one(mcp))
+        if (is_crowded(mcp, x->door.principal) && !forget_one(mcp, x->door.principal))
                 return NULL;
         client = calloc(1, sizeof(*client));
         if (!client)
@@ -84,7 +93,6 @@ struct mcp_client *mcp_client_of(struct mcp_exchange *x)
                 strcpy(client->session, x->session);
         TAILQ_INIT(&client->watches);
         TAILQ_INSERT_TAIL(&mcp->clients, client, link);
-        mcp->client_count++;
         x->client = client;
         return client;
 }

@@ -124,7 +124,7 @@ struct mcp_exchange {
 struct mcp {
         TAILQ_HEAD(mcp_exchanges, mcp_exchange) exchanges;
         TAILQ_HEAD(mcp_clients, mcp_client) clients; /* the one that was used last is the last */
-        unsigned client_count, due_count;            /* due_count: of watches */
+        unsigned due_count;                          /* of watches */
         TAILQ_HEAD(mcp_posts, mcp_post) posts;
         TAILQ_HEAD(mcp_errands, mcp_errand) errands;
         TAILQ_HEAD(mcp_tasks, mcp_task) tasks;

@@ -12,7 +12,7 @@
 
 #define TIMEOUT_S 60
 #define CHANGES_MAX 1000
-#define RUNS_MAX 64 /* whose differences are kept */
+#define RUNS_MAX 64 /* of a caller, whose differences are kept */
 
 /* The daemon answers a client; this one is the message's. */
 struct call {
@@ -123,13 +123,24 @@ static void add_files(struct mcp_cut *diff, const json_t *list)
         }
 }
 
+static void forget_runs(struct mcp *mcp, int64_t principal)
+{
+        struct mcp_run *run, *next;
+        size_t count = 0;
+
+        for (run = TAILQ_FIRST(&mcp->runs); run; run = next) {
+                next = TAILQ_NEXT(run, link);
+                if (run->principal == principal && ++count > RUNS_MAX)
+                        run_free(mcp, run);
+        }
+}
+
 /* The id of the run, under which its differences are kept; NULL: it changed nothing. */
 static const char *keep_diff(struct mcp_exchange *x, const json_t *files)
 {
         struct mcp *mcp = x->door.daemon->mcp;
-        struct mcp_run *run = calloc(1, sizeof(*run)), *other;
+        struct mcp_run *run = calloc(1, sizeof(*run));
         struct mcp_cut diff;
-        size_t count = 0;
 
         if (!run)
                 return NULL;
@@ -146,10 +157,7 @@ static const char *keep_diff(struct mcp_exchange *x, const json_t *files)
         }
         mcp_random_id(run->id);
         TAILQ_INSERT_HEAD(&mcp->runs, run, link);
-        TAILQ_FOREACH (other, &mcp->runs, link)
-                count++;
-        if (count > RUNS_MAX)
-                run_free(mcp, TAILQ_LAST(&mcp->runs, mcp_runs));
+        forget_runs(mcp, run->principal);
         return run->id;
 }
 
