@@ -368,6 +368,25 @@ def begin_tasks(http):
     return [begin("tasked", "until [ -e go ]; do sleep 0.1; done; exit 4"), begin("killed", "echo $BASHPID > pid; exec sleep 600"), begin("failed", "exec sleep 600")]
 
 
+def begin_large_tasks(http):
+    """Tasks whose results do not fit together."""
+    shown = "class Image:\n    def _repr_png_(self): return b'\\x89PNG' + b'x' * ((2 << 20) - 100)\nimport time\ntime.sleep(11)\nfor i in range(4): display(Image())"
+    headers = dict(MCP_Protocol_Version=MODERN, Mcp_Method="tools/call", Mcp_Name="run_code", Mcp_Param_Sandbox="large")
+    return [http.open(with_meta(call("run_code", code=shown, context=f"c{number}", sandbox="large"), TASKS), **headers) for number in range(4)]
+
+
+def check_large_tasks(http, begun):
+    tasks = [json.loads(connection.getresponse().read())["result"]["taskId"] for connection in begun]
+
+    def statuses():
+        told = [http.ask_modern(with_meta(request("tasks/get", taskId=task), TASKS), Mcp_Name=task)[1] for task in tasks]
+        return [answer["result"]["status"] if "result" in answer else code_of(answer) for answer in told]
+
+    while "working" in statuses():
+        time.sleep(0.1)
+    equal(sorted(statuses(), key=str), [-32602, "completed", "completed", "completed"])
+
+
 def check_tasks(http, other, begun):
     def ask(method, task, **more):
         return http.ask_modern(with_meta(request(method, taskId=task, **more), TASKS), Mcp_Name=task)
@@ -405,7 +424,7 @@ def check_tasks(http, other, begun):
 def test_messages_to_the_client():
     with Daemon("--mcp", "--mcp-ask", tcp=True) as daemon:
         http = Http(daemon)
-        begun = begin_tasks(http)
+        begun, large = begin_tasks(http), begin_large_tasks(http)
         check_watches(http)
         check_watches_that_end_before_they_begin(http)
         listener = check_later_watches(http)
@@ -418,6 +437,7 @@ def test_messages_to_the_client():
         check_streams_that_nobody_reads(http, daemon)
         check_cancelled_function(http, daemon)
         check_tasks(http, OtherHttp(daemon), begun)
+        check_large_tasks(http, large)
         assert daemon.stop() == 0, daemon.log_text()
         while (told := listener.message())["method" if "method" in told else "id"] == "notifications/resources/updated":
             pass

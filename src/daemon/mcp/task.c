@@ -13,7 +13,8 @@
 #define LONG_NS UINT64_C(10000000000) /* a call that runs longer becomes a task */
 #define TTL_MS 7200000                /* of a task, from its beginning; a tool runs for at most half of it */
 #define POLL_MS 1000
-#define TASKS_MAX 64 /* of a caller: the next calls are answered when they end */
+#define TASKS_MAX 64               /* of a caller: the next calls are answered when they end */
+#define OUTCOMES_BYTES (32u << 20) /* of all tasks of a caller; the oldest are forgotten */
 
 enum status { WORKING, COMPLETED, FAILED, CANCELLED };
 
@@ -25,6 +26,7 @@ struct mcp_task {
         struct mcp_exchange *x; /* NULL: it has ended */
         enum status status;
         json_t *outcome; /* result or error, as a member of the message */
+        size_t outcome_bytes;
         json_t *created, *updated;
         uint64_t end_ns; /* of its time */
 };
@@ -67,6 +69,22 @@ static void end(struct mcp_task *task, enum status status)
         mcp_exchange_free(x);
 }
 
+/* The newest one stays, whatever it has. */
+static void forget_outcomes(const struct mcp_task *newest)
+{
+        struct mcp_task *task, *before;
+        size_t bytes = newest->outcome_bytes;
+
+        for (task = TAILQ_LAST(&newest->mcp->tasks, mcp_tasks); task; task = before) {
+                before = TAILQ_PREV(task, mcp_tasks, link);
+                if (task == newest || task->x || task->principal != newest->principal)
+                        continue;
+                bytes += task->outcome_bytes;
+                if (bytes > OUTCOMES_BYTES)
+                        task_free(task);
+        }
+}
+
 /* -- the carrier ------------------------------------------------------------------------------------------------- */
 
 static void answer(struct mcp_exchange *x, unsigned status, json_t *message)
@@ -78,7 +96,9 @@ static void answer(struct mcp_exchange *x, unsigned status, json_t *message)
         json_object_del(result, "resultType");
         task->outcome = result ? json_pack("{s:O}", "result", result) : json_pack("{s:O*}", "error", error);
         json_decref(message);
+        task->outcome_bytes = json_dumpb(task->outcome, NULL, 0, JSON_COMPACT);
         end(task, result ? COMPLETED : FAILED);
+        forget_outcomes(task);
 }
 
 static int notify(struct mcp_exchange *x, json_t *message)
