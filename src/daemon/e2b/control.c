@@ -79,12 +79,12 @@ static json_t *env_of(const struct e2b_request *q)
 static json_t *options_of(const struct e2b_request *q, int has_internet)
 {
         const json_t *resume = json_object_get(q->body, "autoResume");
-        json_t *network = json_object_get(q->body, "network");
+        const json_t *network = json_object_get(q->body, "network");
         json_t *options =
                 json_pack("{s:b, s:b, s:b}", "secure", !json_is_false(json_object_get(q->body, "secure")), "internet",
                           has_internet, "autoResume", json_is_true(json_object_get(resume, "enabled")));
 
-        return door_put(options, "network", json_is_object(network) ? json_incref(network) : NULL);
+        return door_put(options, "network", json_is_object(network) ? e2b_network_shown(network) : NULL);
 }
 
 static const char *end_action_of(const json_t *body)

@@ -128,6 +128,25 @@ json_t *e2b_policy_of(struct e2b_request *q, const json_t *network, int has_inte
                           ret_refused);
 }
 
+/* A value without a placeholder may be a secret itself: labels, which answers and snapshots have,
+ * are without it. */
+json_t *e2b_network_shown(const json_t *network)
+{
+        json_t *shown = json_deep_copy(network), *rules, *value, *headers;
+        const char *host, *name, *text;
+
+        json_object_foreach (json_object_get(shown, "rules"), host, rules)
+                for (size_t i = 0; i < json_array_size(rules); i++) {
+                        headers = json_object_get(json_object_get(json_array_get(rules, i), "transform"), "headers");
+                        json_object_foreach (headers, name, value) {
+                                text = json_string_value(value);
+                                if (!text || !strstr(text, "${e2b.secrets."))
+                                        json_object_set_new(headers, name, json_null());
+                        }
+                }
+        return shown;
+}
+
 /* -- requests ---------------------------------------------------------------------------------------------------- */
 
 static json_t *change_network(struct e2b_request *q, const json_t *described)
@@ -140,7 +159,7 @@ static json_t *change_network(struct e2b_request *q, const json_t *described)
 
         if (!is_refused) {
                 json_object_set_new(options, "internet", json_boolean(has_internet));
-                json_object_set(options, "network", q->body);
+                json_object_set_new(options, "network", e2b_network_shown(q->body));
                 text = json_dump_text(options, JSON_COMPACT);
                 door_put(labels, E2B_LABEL_OPTIONS, text ? json_string(text) : NULL);
                 params = json_pack("{s:O, s:o}", "labels", labels, "network", policy);

@@ -54,6 +54,8 @@ json_t *e2b_network(const struct daemon *d);
 /* The policy of the core for what a request states, a new reference. NULL, with *ret_refused:
  * the request was refused. */
 json_t *e2b_policy_of(struct e2b_request *q, const json_t *network, int has_internet, int *ret_refused);
+/* A copy without the values of headers that are no placeholders. */
+json_t *e2b_network_shown(const json_t *network);
 /* The variables that the programs of all sandboxes have; a new reference. */
 json_t *e2b_user_env(void);
 int e2b_is_own_image(const char *template);
