@@ -308,6 +308,18 @@ def check_streams_that_nobody_reads(http, daemon):
     grown = daemon.memory() - before
     assert grown < 32 << 20 or IS_SANITIZED, grown
     equal(unread[-1].message()["id"], 1)
+    # The id of a subscription is in each of its messages.
+    files = [f"cloche://default/files/workspace/dir/{number}" for number in range(30)]
+    streams = [Stream(http, modern("subscriptions/listen", name, notifications={"resourceSubscriptions": files}), **{"MCP-Protocol-Version": MODERN, "Mcp-Method": "subscriptions/listen"}) for name in ("x" * (1 << 20), "other")]
+    streams[1].message()
+    before = daemon.memory()
+    for _ in range(4):
+        http.ask(call("run_command", command="mkdir -p dir; touch dir/{0..29}"))
+        told = set()
+        while len(told) < len(files):
+            told.add(streams[1].message()["params"]["uri"])
+    grown = daemon.memory() - before
+    assert grown < 64 << 20 or IS_SANITIZED, grown
 
 
 def check_cancelled_function(http, daemon):

@@ -167,7 +167,10 @@ static int notify(struct mcp_exchange *x, json_t *message)
         }
         if (!post->is_stream)
                 open_stream(post);
-        put_event(post, message);
+        if (post->wire && http_stream_waiting(post->wire->request) > KEPT_BYTES)
+                json_decref(message); /* its client does not read; the answer still comes */
+        else
+                put_event(post, message);
         return 1;
 }
 
