@@ -1,7 +1,10 @@
 // An agent at the other end of a socket pair, spoken to as the engine does (spec/agent.md).
 import { spawn } from 'node:child_process'
+import { resolve } from 'node:path'
 
 const javascript = new URL('../../../runtimes/javascript/agent.cjs', import.meta.url).pathname
+// The runtimes as boxes have them (tools/stage-runtimes).
+export const built = resolve(process.env.CLOCHE_BUILD ?? new URL('../../../build', import.meta.url).pathname, 'runtimes')
 const fake = new URL('./fake-library.cjs', import.meta.url).pathname
 
 function frame (message, attachments = []) {

@@ -1,22 +1,16 @@
-// A context of the agent, driven cell by cell. The runtime is laid out as its box has it, once for each process of tests.
+// A context of the agent, driven cell by cell. The runtime is the built one, laid out as its box has it.
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
 import { mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after } from 'node:test'
-import { startAgent } from './agent-harness.mjs'
+import { built, startAgent } from './agent-harness.mjs'
 
 const PATIENCE_MS = 20_000
-const runtimes = mkdtempSync(join(tmpdir(), 'contexts-'))
-process.on('exit', () => rmSync(runtimes, { recursive: true, force: true }))
+const folders = mkdtempSync(join(tmpdir(), 'contexts-'))
+process.on('exit', () => rmSync(folders, { recursive: true, force: true }))
 
-function stage (language) {
-  execFileSync(new URL('../../../tools/stage-runtimes', import.meta.url).pathname, [runtimes, '--only', language], { stdio: ['ignore', 'ignore', 'inherit'] })
-  return join(runtimes, language, 'agent.cjs')
-}
-
-export const makeFolder = () => realpathSync(mkdtempSync(join(runtimes, 'cells-')))
+export const makeFolder = () => realpathSync(mkdtempSync(join(folders, 'cells-')))
 
 // A cell that leaves a timer, which does `code` as soon as `condition` holds, however long that takes.
 export const once = (condition, code) => `{ const timer = setInterval(() => { if (!(${condition})) return; clearInterval(timer); setTimeout(() => { ${code} }) }, 1) } undefined`
@@ -32,7 +26,7 @@ export async function until (condition, complain) {
 }
 
 export function startLanguage (language, options) {
-  const agent = startAgent({ agent: stage(language), ...options })
+  const agent = startAgent({ agent: join(built, language, 'agent.cjs'), ...options })
   after(() => agent.stop())
   return agent
 }
@@ -67,7 +61,7 @@ export async function openContext ({ language = 'javascript', cwd = makeFolder()
   const printed = (text, stream = 'stdout') => until(() => agent.output[stream].includes(text), () => `${JSON.stringify(text)} did not come: ${JSON.stringify(agent.output[stream])}`)
   // Runs the work that a cell left to the event loop, after the answer to the cell.
   const between = async (code) => {
-    const ended = join(runtimes, `ended-${agent.child.pid}-${count}`)
+    const ended = join(folders, `ended-${agent.child.pid}-${count}`)
     await run(once(`require('fs').existsSync(${JSON.stringify(ended)})`, code))
     writeFileSync(ended, '')
   }

@@ -1,13 +1,12 @@
-// The runtime as its box has it, laid out in a folder of its own for this process.
-import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+// The built runtime as its box has it, copied to a folder of its own for this process.
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startAgent } from '../javascript/agent-harness.mjs'
+import { built, startAgent } from '../javascript/agent-harness.mjs'
 
 const target = mkdtempSync(join(tmpdir(), 'typescript-'))
 process.on('exit', () => rmSync(target, { recursive: true }))
-execFileSync(new URL('../../../tools/stage-runtimes', import.meta.url).pathname, [target, '--only', 'typescript'], { stdio: ['ignore', 'ignore', 'inherit'] })
+cpSync(join(built, 'typescript'), join(target, 'typescript'), { recursive: true })
 
 export const folder = `${target}/typescript/`
 // As in tests/lib/runtimes.py: templates rehearse once, which saves each 1.5 s of processor time.
