@@ -16,6 +16,11 @@ const agentContext = vm.createContext(Object.create(null), { name: 'agent' })
 function compile (name, params, text = fs.readFileSync(path.join(__dirname, name), 'utf8')) {
   return vm.compileFunction(text, params, { filename: path.join(__dirname, name), parsingContext: agentContext })
 }
+// The value of a script in the agent's realm. `cachedData` is its compiled code; V8 refuses that of
+// another version or of other flags.
+function evaluateScript (name, text, cachedData) {
+  return new vm.Script(text, { filename: path.join(__dirname, name), cachedData }).runInContext(agentContext)
+}
 const load = (name, host) => compile(name, ['host'])(host)
 const wire = {}
 compile('wire.cjs', ['module'])(wire)
@@ -44,7 +49,7 @@ const errors = load('errors.cjs', host)
 const { scan } = load('scan.cjs', host)
 const signature = load('signature.cjs', { ...host, scan })
 const program = require('./program.cjs')
-const language = load('language.cjs', { ...host, scan, compile, require, program, readFile: (name) => fs.readFileSync(path.join(__dirname, name)) })
+const language = load('language.cjs', { ...host, scan, compile, evaluateScript, require, program, readFile: (name) => fs.readFileSync(path.join(__dirname, name)), hasFile: (name) => fs.existsSync(path.join(__dirname, name)) })
 
 const INVALID = -32602
 const THREW = -32000

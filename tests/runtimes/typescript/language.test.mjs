@@ -1,10 +1,13 @@
 // Translation of TypeScript: the code that runs, the code that is refused, and the places of errors.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { after, test } from 'node:test'
+import vm from 'node:vm'
+import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib'
 import { folder, start, withAgent } from './harness.mjs'
 
 const agent = start()
@@ -219,6 +222,32 @@ test('the bare realm: using and decorators', async () => withAgent({}, async ({ 
   const code = 'const l: string[] = []; const d = (v: any, c: ClassDecoratorContext): void => { l.push(c.kind) }\n@d class A { [Symbol.dispose]() { l.push("end") }; async [Symbol.asyncDispose]() { l.push("later") } }\n{ using a = new A(); await using b = new A() }\nexport default l'
   assert.deepEqual(await evaluate(code, { filename: 'main.ts' }), { default: ['class', 'later', 'end'] })
 }))
+
+test('kept code of the compiler is used by the Node that it was made for, and refused by others', async () => {
+  const own = join(scratch, 'other-node')
+  cpSync(folder, own, { recursive: true })
+  const kept = join(own, 'typescript.code.br')
+  const rejected = () => {
+    const host = {
+      require: createRequire(import.meta.url),
+      hasFile: () => true,
+      readFile: (name) => readFileSync(join(own, name)),
+      evaluateScript (filename, text, cachedData) { throw new vm.Script(text, { filename, cachedData }).cachedDataRejected } // eslint-disable-line no-throw-literal
+    }
+    const { compile } = vm.compileFunction(readFileSync(join(own, 'compiler.cjs'), 'utf8'), ['host'])(host)
+    try { compile('1', { settings: {} }) } catch (thrown) { return thrown }
+  }
+  assert.equal(rejected(), false)
+  const code = brotliDecompressSync(readFileSync(kept))
+  code[4] ^= 1 // V8's version
+  writeFileSync(kept, brotliCompressSync(code, { params: { [constants.BROTLI_PARAM_QUALITY]: 1 } }))
+  assert.equal(rejected(), true)
+  const decorated = 'function _twice(method: any) { return () => 2 * method() }\nclass A { @_twice static m(): number { return 21 } }\nfunction f() { return A.m() }'
+  for (const prepare of [() => {}, () => rmSync(kept)]) {
+    prepare()
+    await withAgent({ agent: join(own, 'agent.cjs') }, async ({ call }) => assert.equal(await call(decorated), 42))
+  }
+})
 
 test('the bare realm meets nothing of the main one', async () => withAgent({}, async ({ evaluate }) => {
   assert.deepEqual(await evaluate('enum E { A }\nexport default [typeof Error.prepareStackTrace, new Error("x").stack!.length > 0]', { filename: 'main.ts' }), { default: ['undefined', true] })
