@@ -8,12 +8,10 @@
 
 #define KEEP UINT64_MAX
 
-static int lower(int resource, uint64_t value)
+int rlimit_lower(int resource, uint64_t value)
 {
         struct rlimit now, wanted;
 
-        if (value == KEEP)
-                return 0;
         if (getrlimit((__rlimit_resource_t)resource, &now) < 0)
                 return -errno;
         /* An ordinary user may not raise the hard limit: take the lower of both. */
@@ -57,7 +55,8 @@ int rlimit_apply(const struct jail_plan *plan, struct cloche_err *e)
 {
         for (int i = 0; i < RLIM_NLIMITS; i++) {
                 uint64_t wanted = is_of_programs(i) ? KEEP : plan->rlimits[i];
-                int r = lower(i, wanted < rows[i].value ? wanted : rows[i].value);
+                uint64_t least = wanted < rows[i].value ? wanted : rows[i].value;
+                int r = least == KEEP ? 0 : rlimit_lower(i, least);
 
                 if (r < 0)
                         return err_os(e, CLOCHE_E_PRIVILEGE, -r, "set %s", rows[i].name);

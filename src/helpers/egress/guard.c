@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "jail/filter/filter.h"
 #include "jail/filter/landlock.h"
+#include "jail/rlimit.h"
 
 #include <errno.h>
 #include <string.h>
@@ -25,15 +26,10 @@ static int limit(void)
         } limits[] = {{RLIMIT_NOFILE, DESCRIPTORS}, {RLIMIT_CORE, 0}, {RLIMIT_FSIZE, 0}, {RLIMIT_NPROC, 0}};
 
         for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
-                struct rlimit now;
+                int r = rlimit_lower(limits[i].resource, limits[i].most);
 
-                if (getrlimit((__rlimit_resource_t)limits[i].resource, &now) < 0)
-                        return -1;
-                if (now.rlim_max > limits[i].most)
-                        now.rlim_max = limits[i].most;
-                now.rlim_cur = now.rlim_max;
-                if (setrlimit((__rlimit_resource_t)limits[i].resource, &now) < 0)
-                        return -1;
+                if (r < 0)
+                        return r;
         }
         return 0;
 }

@@ -6,6 +6,7 @@
 #include "jail/caps.h"
 #include "jail/filter/filter.h"
 #include "jail/filter/landlock.h"
+#include "jail/rlimit.h"
 
 #include <errno.h>
 #include <sys/resource.h>
@@ -27,15 +28,10 @@ static int limit(void)
         } limits[] = {{RLIMIT_NOFILE, DESCRIPTORS}, {RLIMIT_CORE, 0}, {RLIMIT_DATA, DATA_BYTES}};
 
         for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
-                struct rlimit now;
+                int r = rlimit_lower(limits[i].resource, limits[i].most);
 
-                if (getrlimit((__rlimit_resource_t)limits[i].resource, &now) < 0)
-                        return -1;
-                if (now.rlim_max > limits[i].most)
-                        now.rlim_max = limits[i].most;
-                now.rlim_cur = now.rlim_max;
-                if (setrlimit((__rlimit_resource_t)limits[i].resource, &now) < 0)
-                        return -1;
+                if (r < 0)
+                        return r;
         }
         return 0;
 }
