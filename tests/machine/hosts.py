@@ -256,6 +256,34 @@ def test_the_daemon_stays_when_a_box_is_out_of_memory():
         equal(main_pid(), before)
 
 
+@contextlib.contextmanager
+def options_of_the_daemon(*options):
+    directory = "/run/systemd/system/cloched.service.d"
+    os.makedirs(directory)
+    with open(f"{directory}/options.conf", "w") as file:
+        file.write(f"[Service]\nExecStart=\nExecStart=/usr/local/sbin/cloched {' '.join(options)}\n")
+    run("systemctl", "daemon-reload", check=0)
+    try:
+        yield
+    finally:
+        shutil.rmtree(directory)
+        run("systemctl", "daemon-reload", check=0)
+
+
+def connects(uid):
+    code = "import socket; socket.socket(socket.AF_UNIX).connect(" + repr(SOCKET) + ")"
+    return run("python3", "-c", code, user=uid, group=uid, extra_groups=[])[0] == 0
+
+
+def test_only_users_whom_the_daemon_serves_connect():
+    with nothing_left(), options_of_the_daemon("--allow-uid", "4242"), units():
+        assert connects(4243)  # the daemon is started for anybody
+        for step in ("start", "restart", "stop"):
+            run("systemctl", step, "cloched.service", check=0)
+            equal([connects(uid) for uid in (0, 4242, 4243)], [True, True, False])
+    assert not os.path.exists(SOCKET)
+
+
 # ---- hosts that refuse -------------------------------------------------------------------------------------------
 
 def one_line(finished, *words):
