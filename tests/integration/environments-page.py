@@ -24,7 +24,7 @@ BLOCKS = {"own daemon": "cloche daemon stop|cloched --on-demand", "import": "clo
           "services": "cloched .*--network-preset|cloche sandbox create work --allow|cloche exec work --socket|cloche net ", "programs": "curl .*/v1/sandboxes"}
 
 
-OTHERS = "\\$ |# (app|web)/|echo ('the service|> /dev/shm/ready)|exec 3<|(FROM|ARG|ENV|WORKDIR|COPY|RUN|CMD) |tools:1|(python|bash) +ready|box = client|client\\.create_volume|mount=cloche|await client"  # commands of PROMPTED, an output, code
+OTHERS = "\\$ |IMAGE  |# (app|web)/|echo ('the service|> /dev/shm/ready)|exec 3<|(FROM|ARG|ENV|WORKDIR|COPY|RUN|CMD) |tools:1|(python|bash) +ready|box = client|client\\.create_volume|mount=cloche|await client"  # commands of PROMPTED, an output, code
 
 
 def test_each_command_has_its_test():
@@ -157,7 +157,7 @@ def test_changes_of_a_daemons_store():
         if possible_layers():
             equal([shell(line, CLOCHE_SOCKET="s") for line in made], ["work"])
             equal(shell(commit, CLOCHE_SOCKET="s"), "tools:2")
-        assert listed.startswith("tools:1 ") and "tools:1" in inspected, (listed, inspected, pruned)
+        assert listed.startswith("tools:1\t") and "tools:1" in inspected, (listed, inspected, pruned)
 
 
 def test_volumes():
