@@ -109,7 +109,7 @@ def no_links_in_our_place():
     equal(run("ssh", "box", "true").returncode, 255)
     ok("exec", "box", f"rmdir {PLACE}; ln -s /workspace/elsewhere {PLACE}; mkdir /workspace/elsewhere")
     equal(good("ssh", "box", "echo there"), b"there\n")
-    ok("exec", "box", f"rm {PLACE}")
+    equal(ok("exec", "box", f"ls /workspace/elsewhere; rm -r {PLACE}"), b"")
 
 
 def names_in_the_environment():
