@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "engine/loop/handle.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -152,30 +153,20 @@ static void on_timer(uv_timer_t *timer)
         container_sockets_sweep(c, clock_now_ns());
 }
 
-static void on_timer_closed(uv_handle_t *timer)
-{
-        free(timer);
-}
-
 int container_start(struct daemon *d, struct cloche_err *e)
 {
         struct container *c = calloc(1, sizeof(*c));
-        uv_timer_t *timer = malloc(sizeof(*timer));
 
-        if (!c || !timer) {
+        if (!c || !(c->timer = handle_timer(&d->loop, c))) {
                 free(c);
-                free(timer);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start the container API");
         }
         TAILQ_INIT(&c->requests);
         TAILQ_INIT(&c->sockets);
         TAILQ_INIT(&c->watchers);
         c->begun_ms = clock_real_ms();
-        uv_timer_init(&d->loop, timer);
-        timer->data = c;
-        uv_timer_start(timer, on_timer, ALIVE_MS, ALIVE_MS);
-        uv_unref((uv_handle_t *)timer);
-        c->timer = timer;
+        uv_timer_start(c->timer, on_timer, ALIVE_MS, ALIVE_MS);
+        uv_unref((uv_handle_t *)c->timer);
         d->container = c;
         container_check_images(d);
         return 0;
@@ -188,7 +179,7 @@ void container_stop(struct daemon *d)
         if (!c)
                 return;
         container_watchers_done(c);
-        uv_close((uv_handle_t *)c->timer, on_timer_closed);
+        handle_close(c->timer);
         free(c);
         d->container = NULL;
 }

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "engine/loop/handle.h"
 #include "wire/json.h"
 
 #include <errno.h>
@@ -416,29 +417,19 @@ static void start_turns(struct e2b *e2b)
                 uv_timer_start(e2b->timer, on_timer, TURN_MS, TURN_MS);
 }
 
-static void on_timer_closed(uv_handle_t *timer)
-{
-        free(timer);
-}
-
 int e2b_start(struct daemon *d, struct cloche_err *e)
 {
         struct e2b *e2b = calloc(1, sizeof(*e2b));
-        uv_timer_t *timer = malloc(sizeof(*timer));
 
-        if (!e2b || !timer) {
+        if (!e2b || !(e2b->timer = handle_timer(&d->loop, e2b))) {
                 free(e2b);
-                free(timer);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start the E2B API");
         }
         TAILQ_INIT(&e2b->requests);
         TAILQ_INIT(&e2b->processes);
         TAILQ_INIT(&e2b->builds);
         TAILQ_INIT(&e2b->watchers);
-        uv_timer_init(&d->loop, timer);
-        timer->data = e2b;
-        uv_unref((uv_handle_t *)timer);
-        e2b->timer = timer;
+        uv_unref((uv_handle_t *)e2b->timer);
         d->e2b = e2b;
         return 0;
 }
@@ -450,7 +441,7 @@ void e2b_stop(struct daemon *d)
         e2b_builds_done(d->e2b);
         e2b_watchers_done(d->e2b);
         e2b_processes_done(d->e2b);
-        uv_close((uv_handle_t *)d->e2b->timer, on_timer_closed);
+        handle_close(d->e2b->timer);
         json_decref(d->e2b->secrets);
         free(d->e2b);
         d->e2b = NULL;

@@ -7,6 +7,7 @@
 #include "daemon/core/auth.h"
 #include "daemon/http/query.h"
 #include "daemon/web/access.h"
+#include "engine/loop/handle.h"
 #include "wire/json.h"
 
 #include <errno.h>
@@ -321,28 +322,18 @@ void gateway_handle(struct daemon *d, struct http_request *request, int64_t prin
 int gateway_start(struct daemon *d, struct cloche_err *e)
 {
         struct gateway *g = calloc(1, sizeof(*g));
-        uv_timer_t *turn = malloc(sizeof(*turn));
 
-        if (!g || !turn) {
+        if (!g || !(g->turn = handle_timer(&d->loop, g))) {
                 free(g);
-                free(turn);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start the gateway of Jupyter");
         }
         TAILQ_INIT(&g->kernels);
         TAILQ_INIT(&g->calls);
         TAILQ_INIT(&g->sessions);
         g->daemon = d;
-        uv_timer_init(&d->loop, turn);
-        turn->data = g;
-        uv_unref((uv_handle_t *)turn);
-        g->turn = turn;
+        uv_unref((uv_handle_t *)g->turn);
         d->gateway = g;
         return 0;
-}
-
-static void on_turn_closed(uv_handle_t *turn)
-{
-        free(turn);
 }
 
 void gateway_stop(struct daemon *d)
@@ -353,7 +344,7 @@ void gateway_stop(struct daemon *d)
                 return;
         gateway_free_kernels(g);
         gateway_free_calls(g);
-        uv_close((uv_handle_t *)g->turn, on_turn_closed);
+        handle_close(g->turn);
         d->gateway = NULL;
         free(g);
 }

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/hex.h"
 #include "base/utf8.h"
+#include "engine/loop/handle.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -224,23 +225,16 @@ void mcp_random_id(char ret[MCP_SESSION_SIZE])
         hex_write(ret, bytes, sizeof(bytes));
 }
 
-static void on_timer_closed(uv_handle_t *timer)
-{
-        free(timer);
-}
-
 int mcp_start(struct daemon *d, struct cloche_err *e)
 {
         struct mcp *mcp = calloc(1, sizeof(*mcp));
-        uv_timer_t *timer = malloc(sizeof(*timer));
 
         if (mcp)
                 mcp->tools = mcp_tools_of(d);
-        if (!mcp || !mcp->tools || !timer) {
+        if (!mcp || !mcp->tools || !(mcp->timer = handle_timer(&d->loop, mcp))) {
                 if (mcp)
                         json_decref(mcp->tools);
                 free(mcp);
-                free(timer);
                 return err_os(e, CLOCHE_E_RESOURCE, ENOMEM, "start the MCP API");
         }
         TAILQ_INIT(&mcp->exchanges);
@@ -251,10 +245,7 @@ int mcp_start(struct daemon *d, struct cloche_err *e)
         TAILQ_INIT(&mcp->runs);
         while (getrandom(mcp->key, sizeof(mcp->key), 0) != sizeof(mcp->key))
                 ;
-        uv_timer_init(&d->loop, timer);
-        timer->data = mcp;
-        uv_unref((uv_handle_t *)timer);
-        mcp->timer = timer;
+        uv_unref((uv_handle_t *)mcp->timer);
         d->mcp = mcp;
         return 0;
 }
@@ -263,7 +254,7 @@ void mcp_stop(struct daemon *d)
 {
         if (!d->mcp)
                 return;
-        uv_close((uv_handle_t *)d->mcp->timer, on_timer_closed);
+        handle_close(d->mcp->timer);
         mcp_tasks_free(d->mcp);
         mcp_runs_free(d->mcp);
         mcp_web_stop(d->mcp);
