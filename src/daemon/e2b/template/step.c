@@ -369,13 +369,6 @@ void e2b_step_repeat(struct e2b_build *b)
                 type->repeat(b);
 }
 
-int e2b_step_has_result(const json_t *step)
-{
-        const struct type *type = type_of(step);
-
-        return type && type->changes_files && !type->repeat;
-}
-
 int e2b_step_is_over(const struct e2b_build *b)
 {
         const json_t *steps = json_object_get(b->request, "steps");

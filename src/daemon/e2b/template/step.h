@@ -24,7 +24,6 @@ void e2b_build_create(struct e2b_build *b, json_t *params);
 void e2b_build_go_on(struct e2b_build *b);
 /* Take the variables, the directory and the user of a step whose result is there. */
 void e2b_step_repeat(struct e2b_build *b);
-int e2b_step_has_result(const json_t *step); /* true if it is kept */
 /* True if nothing has to run for the rest of the build. */
 int e2b_step_is_over(const struct e2b_build *b);
 void e2b_step_log(struct e2b_build *b, const char *note);
