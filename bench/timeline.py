@@ -29,7 +29,7 @@ PARTS = ("engine, until the guest is woken", "until the guest runs", "guest, unt
 Event = collections.namedtuple("Event", "at pid name rest")
 
 
-def perf(*words, **more):
+def perf(*words):
     return ["unshare", "-m", "sh", "-c", TRACED + " ".join(words)]
 
 
