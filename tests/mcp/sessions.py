@@ -436,8 +436,8 @@ def check_tasks(http, other, begun):
 
 def test_messages_to_the_client():
     with Daemon("--mcp", "--mcp-ask", tcp=True) as daemon:
-        http = Http(daemon)
-        begun, large = begin_tasks(http), begin_large_tasks(http)
+        http, other = Http(daemon), OtherHttp(daemon)
+        begun, large = begin_tasks(http), begin_large_tasks(other)  # of another caller, whose results do not push out these
         check_watches(http)
         check_watches_that_end_before_they_begin(http)
         listener = check_later_watches(http)
@@ -445,12 +445,12 @@ def test_messages_to_the_client():
             check(http)
         check_lines(daemon)
         check_ended_watches(http, daemon)
-        check_other_callers(http, OtherHttp(daemon))
-        check_crowds(http, OtherHttp(daemon))
+        check_other_callers(http, other)
+        check_crowds(http, other)
         check_streams_that_nobody_reads(http, daemon)
         check_cancelled_function(http, daemon)
-        check_tasks(http, OtherHttp(daemon), begun)
-        check_large_tasks(http, large)
+        check_tasks(http, other, begun)
+        check_large_tasks(other, large)
         assert daemon.stop() == 0, daemon.log_text()
         while (told := listener.message())["method" if "method" in told else "id"] == "notifications/resources/updated":
             pass
